@@ -1,0 +1,56 @@
+//! QUERY and PREPARE (native_protocol_v5 §4.1.4, §4.1.5): both begin with the statement's text.
+
+use crate::protocol::header::Version;
+use crate::protocol::types::{Cursor, Write};
+use crate::protocol::{ProtocolError, request::parameters::CONSISTENCY_ONE};
+
+/// The flag of PREPARE (v5) and of query parameters (v5) that says which keyspace unqualified names are in.
+const PREPARE_KEYSPACE: i32 = 0x01;
+
+/// The text of a QUERY or PREPARE; leaves the cursor at what follows.
+pub fn text<'a>(message: &mut Cursor<'a>) -> Result<&'a str, ProtocolError> {
+    message.long_string()
+}
+
+/// The keyspace that a PREPARE names itself (v5 only); the cursor stands behind the text.
+pub fn prepare_keyspace<'a>(
+    version: Version,
+    mut after_text: Cursor<'a>,
+) -> Result<Option<&'a str>, ProtocolError> {
+    if version < Version::V5 || after_text.int()? & PREPARE_KEYSPACE == 0 {
+        return Ok(None);
+    }
+    after_text.string().map(Some)
+}
+
+/// The body of an unpaged QUERY of our own, without values, at consistency ONE.
+pub fn encode(version: Version, text: &str) -> Vec<u8> {
+    let mut body = Vec::with_capacity(text.len() + 10);
+    body.put_long_string(text);
+    body.put_short(CONSISTENCY_ONE);
+    match version {
+        Version::V3 | Version::V4 => body.put_byte(0),
+        Version::V5 => body.put_int(0),
+    }
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_the_text_and_the_keyspace_of_a_prepare() {
+        let mut body = Vec::new();
+        body.put_long_string("SELECT 1");
+        body.put_int(PREPARE_KEYSPACE);
+        body.put_string("ks");
+        let mut cursor = Cursor::new(&body);
+        assert_eq!(text(&mut cursor), Ok("SELECT 1"));
+        assert_eq!(
+            prepare_keyspace(Version::V5, cursor.clone()),
+            Ok(Some("ks"))
+        );
+        assert_eq!(prepare_keyspace(Version::V4, cursor), Ok(None));
+    }
+}

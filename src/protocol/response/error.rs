@@ -1,0 +1,60 @@
+//! ERROR (native_protocol_v5 §9): written for what Narrows refuses, read for what upstream says to us.
+
+use crate::protocol::ProtocolError;
+use crate::protocol::types::{Cursor, Write};
+
+/// The codes that Narrows uses itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorCode {
+    Server = 0x0000,
+    Protocol = 0x000A,
+    Overloaded = 0x1001,
+    Invalid = 0x2200,
+    Unprepared = 0x2500,
+}
+
+pub fn encode(code: ErrorCode, text: &str) -> Vec<u8> {
+    let mut body = Vec::with_capacity(text.len() + 6);
+    body.put_int(code as i32);
+    body.put_string(text);
+    body
+}
+
+/// UNPREPARED names the id that is unknown; drivers then prepare it and try again.
+pub fn unprepared(id: &[u8]) -> Vec<u8> {
+    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let text = format!(
+        "Prepared query with ID {hex} not found (either the query was not prepared on this host (maybe the host has \
+         been restarted?) or you have prepared too many queries and it has been evicted from the internal cache)"
+    );
+    let mut body = encode(ErrorCode::Unprepared, &text);
+    body.put_short_bytes(id);
+    body
+}
+
+/// The refusal of a version, worded as Cassandra words it: drivers read the list to choose another.
+pub fn unsupported_version(version: u8) -> Vec<u8> {
+    let text = format!(
+        "Invalid or unsupported protocol version ({version}); supported versions are (3/v3, 4/v4, 5/v5)"
+    );
+    encode(ErrorCode::Protocol, &text)
+}
+
+/// Code and text of an error that upstream sent us.
+pub fn read(mut message: Cursor<'_>) -> Result<(i32, &str), ProtocolError> {
+    Ok((message.int()?, message.string()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unprepared_ends_with_the_id() {
+        let body = unprepared(&[0xAB, 0x01]);
+        let (code, text) = read(Cursor::new(&body)).expect("valid");
+        assert_eq!(code, 0x2500);
+        assert!(text.contains("ab01"));
+        assert!(body.ends_with(&[0, 2, 0xAB, 0x01]));
+    }
+}

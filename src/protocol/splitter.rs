@@ -1,0 +1,373 @@
+//! Cuts one direction of a connection into what goes on untouched and what somebody must look at.
+//!
+//! The splitter sees the bytes as they arrive, in whatever pieces the network chose, and shows every message to an
+//! `inspect` function as early as possible. What is forwarded is reported as a length, so that the caller can write
+//! whole runs of messages straight from its read buffer. Only a message that is taken out is copied.
+
+use super::compression::Compression;
+use super::header::{Envelope, HEADER_BYTES, Header, Version, flag};
+use super::segment::{Format, Segment};
+use super::{ProtocolError, opcode};
+
+type Result<T> = std::result::Result<T, ProtocolError>;
+
+/// How messages are framed on a connection at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// Bare envelopes: v3, v4, and the handshake of v5.
+    Bare(Option<Compression>),
+    /// v5 after READY or AUTHENTICATE.
+    Segments(Format),
+}
+
+impl Framing {
+    /// Frames an envelope of our own; never compressed, which every peer accepts.
+    pub fn frame(self, envelope: &Envelope) -> Vec<u8> {
+        match self {
+            Self::Bare(_) => envelope.encode(),
+            Self::Segments(format) => format.frame(envelope),
+        }
+    }
+}
+
+/// A message as far as it has arrived, uncompressed.
+#[derive(Debug, Clone, Copy)]
+pub struct View<'a> {
+    pub header: Header,
+    pub body: &'a [u8],
+    /// Whether `body` is all of it.
+    pub complete: bool,
+}
+
+/// What to do with a message. `More` and `Take` on an incomplete view mean: show it again when more is there, so an
+/// inspector has no side effects before it answers `Forward`, or `Take` on a complete view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    Forward,
+    /// Forward, and expect this framing from the next message on.
+    ForwardThen(Framing),
+    More,
+    Take,
+}
+
+/// What takes the place of a piece of input that cannot be relayed as it is.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Bytes to forward: messages that shared a segment with a taken one, or that were held until decided.
+    Raw(Vec<u8>),
+    /// A message that the inspector took out.
+    Taken(Envelope),
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// Forward this many bytes from the start of the input first,
+    pub relay: usize,
+    /// then deal with these,
+    pub then: Vec<Part>,
+    /// and drop this many bytes of input in all.
+    pub consumed: usize,
+}
+
+/// Where a message that is longer than what has arrived stands.
+#[derive(Debug)]
+enum Carry {
+    Nothing,
+    /// Forwarded; so many bytes (bare: of the wire; segments: of content) are still to come.
+    Relaying(usize),
+    /// Segments held back until the inspector can decide.
+    Holding {
+        wire: Vec<u8>,
+        message: Vec<u8>,
+    },
+}
+
+#[derive(Debug)]
+pub struct Splitter {
+    framing: Framing,
+    /// The most bytes of one message that may be held back for inspection.
+    hold_limit: usize,
+    carry: Carry,
+}
+
+impl Splitter {
+    pub fn new(hold_limit: usize) -> Self {
+        Self {
+            framing: Framing::Bare(None),
+            hold_limit,
+            carry: Carry::Nothing,
+        }
+    }
+
+    pub fn set_framing(&mut self, framing: Framing) {
+        self.framing = framing;
+    }
+
+    /// Whether what has been relayed so far ends between two messages, so that another may be inserted.
+    pub fn at_boundary(&self) -> bool {
+        !matches!(self.carry, Carry::Relaying(_))
+    }
+
+    /// Decides about as much of `input` as possible. A step that consumes nothing means: read more.
+    pub fn step(
+        &mut self,
+        input: &[u8],
+        inspect: &mut dyn FnMut(View<'_>) -> Verdict,
+    ) -> Result<Step> {
+        let mut at = 0;
+        loop {
+            let (consumed, then) = match self.framing {
+                Framing::Bare(compression) => self.bare(&input[at..], compression, inspect)?,
+                Framing::Segments(format) => self.segment(&input[at..], format, inspect)?,
+            };
+            match then {
+                Then::Relay if consumed > 0 => at += consumed,
+                Then::Relay => {
+                    return Ok(Step {
+                        relay: at,
+                        then: Vec::new(),
+                        consumed: at,
+                    });
+                }
+                Then::Replace(parts) => {
+                    return Ok(Step {
+                        relay: at,
+                        then: parts,
+                        consumed: at + consumed,
+                    });
+                }
+            }
+        }
+    }
+
+    fn bare(
+        &mut self,
+        input: &[u8],
+        compression: Option<Compression>,
+        inspect: &mut dyn FnMut(View<'_>) -> Verdict,
+    ) -> Result<(usize, Then)> {
+        if let Carry::Relaying(left) = self.carry {
+            let now = left.min(input.len());
+            self.relay_rest(left, now);
+            return Ok((now, Then::Relay));
+        }
+        let Some(header) = Header::peek(input)? else {
+            return Ok((0, Then::Relay));
+        };
+        if Version::from_byte(header.version).is_none() {
+            return Err(ProtocolError::Version(header.version));
+        }
+        let length = header.length as usize;
+        let arrived = &input[HEADER_BYTES..];
+        let complete = arrived.len() >= length;
+        let body = &arrived[..length.min(arrived.len())];
+        let plain;
+        let view = if header.has(flag::COMPRESSED) && skips_inspection(header.opcode) {
+            View {
+                header,
+                body: &[],
+                complete,
+            }
+        } else if header.has(flag::COMPRESSED) {
+            if !complete {
+                return self.within_limit(length).map(|()| (0, Then::Relay));
+            }
+            let compression = compression.ok_or(ProtocolError::UnexpectedCompression)?;
+            plain = compression.decompress_body(body, self.hold_limit)?;
+            View {
+                header,
+                body: &plain,
+                complete,
+            }
+        } else {
+            View {
+                header,
+                body,
+                complete,
+            }
+        };
+        let wire_length = HEADER_BYTES + length;
+        match inspect(view) {
+            verdict @ (Verdict::Forward | Verdict::ForwardThen(_)) => {
+                if let Verdict::ForwardThen(framing) = verdict {
+                    self.framing = framing;
+                }
+                let now = wire_length.min(input.len());
+                self.relay_rest(wire_length, now);
+                Ok((now, Then::Relay))
+            }
+            Verdict::Take if complete => {
+                let taken = Envelope::with_flags(
+                    header.version,
+                    header.flags,
+                    header.stream,
+                    header.opcode,
+                    view.body.to_vec(),
+                );
+                Ok((wire_length, Then::Replace(vec![Part::Taken(taken)])))
+            }
+            Verdict::More | Verdict::Take => self.within_limit(length).map(|()| (0, Then::Relay)),
+        }
+    }
+
+    fn segment(
+        &mut self,
+        input: &[u8],
+        format: Format,
+        inspect: &mut dyn FnMut(View<'_>) -> Verdict,
+    ) -> Result<(usize, Then)> {
+        let Some(segment) = format.peek(input)? else {
+            return Ok((0, Then::Relay));
+        };
+        let wire = &input[..segment.wire_length];
+        let then = match std::mem::replace(&mut self.carry, Carry::Nothing) {
+            Carry::Relaying(left) => {
+                let now = segment.content_length();
+                if now > left {
+                    return Err(ProtocolError::SegmentShort);
+                }
+                self.relay_rest(left, now);
+                Then::Relay
+            }
+            Carry::Nothing if segment.self_contained => self_contained(&segment, format, inspect)?,
+            Carry::Nothing => {
+                self.part(wire, segment.content()?.into_owned(), Vec::new(), inspect)?
+            }
+            Carry::Holding {
+                wire: held,
+                mut message,
+            } => {
+                message.extend_from_slice(&segment.content()?);
+                self.part(wire, message, held, inspect)?
+            }
+        };
+        Ok((segment.wire_length, then))
+    }
+
+    /// One more segment of an envelope that spans several and is not decided yet.
+    fn part(
+        &mut self,
+        wire: &[u8],
+        message: Vec<u8>,
+        mut held: Vec<u8>,
+        inspect: &mut dyn FnMut(View<'_>) -> Verdict,
+    ) -> Result<Then> {
+        let header = Header::peek(&message)?;
+        let verdict = header.map_or(Verdict::More, |header| {
+            let complete = message.len() >= HEADER_BYTES + header.length as usize;
+            inspect(View {
+                header,
+                body: &message[HEADER_BYTES..],
+                complete,
+            })
+        });
+        let total = header.map_or(HEADER_BYTES, |header| HEADER_BYTES + header.length as usize);
+        if message.len() > total {
+            return Err(ProtocolError::SegmentShort);
+        }
+        match (verdict, header) {
+            (Verdict::Take, Some(header)) if message.len() == total => {
+                let taken = Envelope {
+                    header,
+                    body: message[HEADER_BYTES..].to_vec(),
+                };
+                Ok(Then::Replace(vec![Part::Taken(taken)]))
+            }
+            (Verdict::More | Verdict::Take, _) => {
+                self.within_limit(total)?;
+                held.extend_from_slice(wire);
+                self.carry = Carry::Holding {
+                    wire: held,
+                    message,
+                };
+                Ok(Then::Replace(Vec::new()))
+            }
+            (Verdict::Forward | Verdict::ForwardThen(_), _) => {
+                self.relay_rest(total, message.len());
+                if held.is_empty() {
+                    return Ok(Then::Relay);
+                }
+                held.extend_from_slice(wire);
+                Ok(Then::Replace(vec![Part::Raw(held)]))
+            }
+        }
+    }
+
+    fn relay_rest(&mut self, total: usize, now: usize) {
+        self.carry = if now < total {
+            Carry::Relaying(total - now)
+        } else {
+            Carry::Nothing
+        };
+    }
+
+    fn within_limit(&self, length: usize) -> Result<()> {
+        if length > self.hold_limit {
+            return Err(ProtocolError::TooLarge {
+                length: length as u64,
+                limit: self.hold_limit as u64,
+            });
+        }
+        Ok(())
+    }
+}
+
+enum Then {
+    Relay,
+    Replace(Vec<Part>),
+}
+
+/// Opcodes whose compressed body is never needed: the handshake's answers.
+fn skips_inspection(code: u8) -> bool {
+    matches!(
+        code,
+        opcode::READY
+            | opcode::AUTHENTICATE
+            | opcode::AUTH_CHALLENGE
+            | opcode::AUTH_SUCCESS
+            | opcode::AUTH_RESPONSE
+    )
+}
+
+/// A segment of whole envelopes: relayed as it is unless one of them is taken out, then the others are framed anew.
+fn self_contained(
+    segment: &Segment<'_>,
+    format: Format,
+    inspect: &mut dyn FnMut(View<'_>) -> Verdict,
+) -> Result<Then> {
+    let content = segment.content()?;
+    let (mut rest, mut parts, mut taken) = (&content[..], Vec::new(), false);
+    while !rest.is_empty() {
+        let header = Header::peek(rest)?.ok_or(ProtocolError::SegmentShort)?;
+        let length = HEADER_BYTES + header.length as usize;
+        let (message, after) = rest
+            .split_at_checked(length)
+            .ok_or(ProtocolError::SegmentShort)?;
+        let body = &message[HEADER_BYTES..];
+        let verdict = inspect(View {
+            header,
+            body,
+            complete: true,
+        });
+        taken |= verdict == Verdict::Take;
+        parts.push((verdict, header, body));
+        rest = after;
+    }
+    if !taken {
+        return Ok(Then::Relay);
+    }
+    let replace = |(verdict, header, body): (Verdict, Header, &[u8])| {
+        let envelope = Envelope {
+            header,
+            body: body.to_vec(),
+        };
+        match verdict {
+            Verdict::Take => Part::Taken(envelope),
+            _ => Part::Raw(format.frame(&envelope)),
+        }
+    };
+    Ok(Then::Replace(parts.into_iter().map(replace).collect()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,250 @@
+//! Whatever pieces the network delivers, the splitter's output is the same.
+
+use super::*;
+use crate::protocol::segment::PAYLOAD_MAX;
+
+/// Takes every PREPARE, waits for all of a QUERY before forwarding it, forwards the rest at once.
+fn inspector(seen: &mut Vec<i16>) -> impl FnMut(View<'_>) -> Verdict + '_ {
+    |view| match view.header.opcode {
+        opcode::PREPARE if view.complete => {
+            seen.push(view.header.stream);
+            Verdict::Take
+        }
+        opcode::PREPARE => Verdict::Take,
+        opcode::QUERY if !view.complete => Verdict::More,
+        _ => {
+            seen.push(view.header.stream);
+            Verdict::Forward
+        }
+    }
+}
+
+/// Feeds `wire` in chunks and returns (forwarded bytes, taken messages, streams in the order of decision).
+fn run(framing: Framing, wire: &[u8], chunk: usize) -> Result<(Vec<u8>, Vec<Envelope>, Vec<i16>)> {
+    let (mut out, mut taken, mut seen) = (Vec::new(), Vec::new(), Vec::new());
+    let mut splitter = Splitter::new(1 << 20);
+    splitter.set_framing(framing);
+    let mut buffer = Vec::new();
+    for piece in wire.chunks(chunk) {
+        buffer.extend_from_slice(piece);
+        loop {
+            let step = splitter.step(&buffer, &mut inspector(&mut seen))?;
+            out.extend_from_slice(&buffer[..step.relay]);
+            for part in step.then {
+                match part {
+                    Part::Raw(bytes) => out.extend(bytes),
+                    Part::Taken(envelope) => taken.push(envelope),
+                }
+            }
+            buffer.drain(..step.consumed);
+            if step.consumed == 0 {
+                break;
+            }
+        }
+    }
+    assert!(splitter.at_boundary() && buffer.is_empty());
+    Ok((out, taken, seen))
+}
+
+fn message(stream: i16, opcode: u8, length: usize) -> Envelope {
+    Envelope::new(5, stream, opcode, (0..length).map(|i| i as u8).collect())
+}
+
+fn mixed() -> Vec<Envelope> {
+    vec![
+        message(1, opcode::OPTIONS, 0),
+        message(2, opcode::QUERY, 300),
+        message(3, opcode::PREPARE, 50),
+        message(4, opcode::EXECUTE, 70_000),
+        message(5, opcode::QUERY, 300_000),
+        message(6, opcode::PREPARE, 2 * PAYLOAD_MAX),
+        message(7, opcode::EXECUTE, 5),
+    ]
+}
+
+fn messages(bytes: &[u8], framing: Framing) -> Vec<Envelope> {
+    let mut content = Vec::new();
+    match framing {
+        Framing::Bare(_) => content.extend_from_slice(bytes),
+        Framing::Segments(format) => {
+            let mut at = 0;
+            while at < bytes.len() {
+                let segment = format.peek(&bytes[at..]).expect("valid").expect("whole");
+                content.extend_from_slice(&segment.content().expect("intact"));
+                at += segment.wire_length;
+            }
+        }
+    }
+    let (mut rest, mut all) = (&content[..], Vec::new());
+    while let Some(header) = Header::peek(rest).expect("valid") {
+        let (body, after) = rest[HEADER_BYTES..].split_at(header.length as usize);
+        all.push(Envelope {
+            header,
+            body: body.to_vec(),
+        });
+        rest = after;
+    }
+    all
+}
+
+#[test]
+fn chunking_changes_nothing() {
+    for framing in [
+        Framing::Bare(None),
+        Framing::Segments(Format::Plain),
+        Framing::Segments(Format::Lz4),
+    ] {
+        let wire: Vec<u8> = mixed()
+            .iter()
+            .flat_map(|envelope| framing.frame(envelope))
+            .collect();
+        for chunk in [1, 2, 7, 1000, 65_536, wire.len()] {
+            if chunk == 1 && matches!(framing, Framing::Bare(_)) && wire.len() > 1 << 20 {
+                continue;
+            }
+            let (out, taken, mut seen) = run(framing, &wire, chunk).expect("valid");
+            seen.sort_unstable();
+            assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7], "{framing:?} {chunk}");
+            assert_eq!(taken, [mixed()[2].clone(), mixed()[5].clone()]);
+            let expected: Vec<_> = mixed()
+                .into_iter()
+                .filter(|e| e.header.opcode != opcode::PREPARE)
+                .collect();
+            assert_eq!(messages(&out, framing), expected);
+        }
+    }
+}
+
+#[test]
+fn forwarded_bytes_are_untouched() {
+    for framing in [Framing::Bare(None), Framing::Segments(Format::Plain)] {
+        let kept: Vec<_> = mixed()
+            .into_iter()
+            .filter(|e| e.header.opcode != opcode::PREPARE)
+            .collect();
+        let wire: Vec<u8> = kept
+            .iter()
+            .flat_map(|envelope| framing.frame(envelope))
+            .collect();
+        let (out, _, _) = run(framing, &wire, 1013).expect("valid");
+        assert!(out == wire, "{framing:?}");
+    }
+}
+
+#[test]
+fn many_envelopes_in_one_segment_are_told_apart() {
+    let inside = [
+        message(1, opcode::EXECUTE, 9),
+        message(2, opcode::PREPARE, 9),
+        message(3, opcode::QUERY, 9),
+    ];
+    let content: Vec<u8> = inside.iter().flat_map(Envelope::encode).collect();
+    // A segment is framed from an envelope; strip the outer header by building it from the content itself.
+    let outer = Envelope {
+        header: Header::peek(&content).expect("valid").expect("whole"),
+        body: content[HEADER_BYTES..].to_vec(),
+    };
+    let framing = Framing::Segments(Format::Plain);
+    let wire = framing.frame(&outer);
+    let (out, taken, _) = run(framing, &wire, wire.len()).expect("valid");
+    assert_eq!(taken, [inside[1].clone()]);
+    assert_eq!(
+        messages(&out, framing),
+        [inside[0].clone(), inside[2].clone()]
+    );
+}
+
+#[test]
+fn compressed_frames_are_inspected_uncompressed_and_relayed_as_they_came() {
+    let body = b"SELECT something SELECT something SELECT something".repeat(9);
+    let mut packed = (body.len() as u32).to_be_bytes().to_vec();
+    packed.extend(lz4_flex::block::compress(&body));
+    let header = Header {
+        version: 4,
+        flags: flag::COMPRESSED,
+        stream: 9,
+        opcode: opcode::QUERY,
+        length: packed.len() as u32,
+    };
+    let wire = [&header.encode()[..], &packed].concat();
+    let mut splitter = Splitter::new(1 << 20);
+    splitter.set_framing(Framing::Bare(Some(Compression::Lz4)));
+    let mut bodies = Vec::new();
+    let step = splitter.step(&wire, &mut |view| {
+        bodies.push(view.body.to_vec());
+        Verdict::Forward
+    });
+    assert_eq!(step.map(|s| s.relay), Ok(wire.len()));
+    assert_eq!(bodies, [body]);
+}
+
+#[test]
+fn what_is_held_is_bounded_and_what_is_relayed_is_not() {
+    let mut splitter = Splitter::new(1000);
+    let big = message(1, opcode::QUERY, 2000).encode();
+    let mut more = |_: View<'_>| Verdict::More;
+    assert!(matches!(
+        splitter.step(&big[..500], &mut more),
+        Err(ProtocolError::TooLarge { .. })
+    ));
+    let big = message(1, opcode::EXECUTE, 2000).encode();
+    let mut forward = |_: View<'_>| Verdict::Forward;
+    assert_eq!(
+        Splitter::new(1000)
+            .step(&big, &mut forward)
+            .map(|s| s.relay),
+        Ok(big.len())
+    );
+}
+
+#[test]
+fn framing_switches_right_after_ready() {
+    let ready = Envelope::new(0x85, 0, opcode::READY, Vec::new());
+    let event = Envelope::new(0x85, -1, opcode::EVENT, vec![1, 2, 3]);
+    let segments = Framing::Segments(Format::Plain);
+    let wire = [ready.encode(), segments.frame(&event)].concat();
+    let mut opcodes = Vec::new();
+    let step = Splitter::new(1000).step(&wire, &mut |view| {
+        opcodes.push(view.header.opcode);
+        match view.header.opcode {
+            opcode::READY => Verdict::ForwardThen(segments),
+            _ => Verdict::Forward,
+        }
+    });
+    assert_eq!(step.map(|s| s.relay), Ok(wire.len()));
+    assert_eq!(opcodes, [opcode::READY, opcode::EVENT]);
+}
+
+#[test]
+fn noise_is_an_error_and_never_a_panic() {
+    let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
+    let mut next = move || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    for round in 0..20_000 {
+        let mut noise: Vec<u8> = (0..next() % 64).map(|_| next() as u8).collect();
+        if round % 2 == 0 && !noise.is_empty() {
+            noise[0] = 3 + (next() % 3) as u8;
+        }
+        let framing = [
+            Framing::Bare(None),
+            Framing::Bare(Some(Compression::Lz4)),
+            Framing::Bare(Some(Compression::Snappy)),
+            Framing::Segments(Format::Plain),
+            Framing::Segments(Format::Lz4),
+        ][round % 5];
+        let mut splitter = Splitter::new(1000);
+        splitter.set_framing(framing);
+        let mut forward = |_: View<'_>| Verdict::Forward;
+        let mut at = 0;
+        while let Ok(step) = splitter.step(&noise[at..], &mut forward) {
+            if step.consumed == 0 {
+                break;
+            }
+            at += step.consumed;
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! What a statement means to the proxy: its *shape*.
+
+use super::lexer::{Lexer, Token};
+use super::topology::{TopologySelect, TopologyTable};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shape {
+    /// A SELECT on one of the tables that drivers learn the cluster from.
+    Topology(Box<TopologySelect>),
+    /// USE: changes which keyspace unqualified names are in.
+    Use,
+    /// CREATE, ALTER or DROP: the schema may change.
+    SchemaChange,
+    /// Nothing the proxy needs to know about.
+    Other,
+}
+
+/// Reads a text, with the keyspace that its unqualified names are in. Looks no further than it must.
+pub fn classify(text: &str, keyspace: Option<&str>) -> Shape {
+    let mut lexer = Lexer::new(text);
+    let Some(first) = lexer.next() else {
+        return Shape::Other;
+    };
+    if first.is_word(text, "select") {
+        match topology_table(text, lexer, keyspace) {
+            Some(table) => Shape::Topology(Box::new(TopologySelect::parse(text, table))),
+            None => Shape::Other,
+        }
+    } else if first.is_word(text, "use") {
+        Shape::Use
+    } else if ["create", "alter", "drop"]
+        .iter()
+        .any(|word| first.is_word(text, word))
+    {
+        Shape::SchemaChange
+    } else {
+        Shape::Other
+    }
+}
+
+/// The topology table that a SELECT reads, if it does. A SELECT has one FROM outside of brackets.
+fn topology_table(text: &str, lexer: Lexer<'_>, keyspace: Option<&str>) -> Option<TopologyTable> {
+    let mut depth = 0_i32;
+    let mut tokens = lexer.skip_while(|token| {
+        depth += bracket(token);
+        depth > 0 || !token.is_word(text, "from")
+    });
+    tokens.next()?;
+    let first = tokens.next()?.name(text)?;
+    let (keyspace, table) = match tokens.next() {
+        Some(dot) if dot.is_symbol('.') => (Some(first), tokens.next()?.name(text)?),
+        _ => (keyspace.map(str::to_owned), first),
+    };
+    if keyspace.as_deref() != Some("system") {
+        return None;
+    }
+    TopologyTable::from_name(&table)
+}
+
+fn bracket(token: &Token) -> i32 {
+    if token.is_symbol('(') {
+        1
+    } else if token.is_symbol(')') {
+        -1
+    } else {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topology(text: &str, keyspace: Option<&str>) -> Option<TopologyTable> {
+        match classify(text, keyspace) {
+            Shape::Topology(select) => Some(select.table),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn finds_topology_tables_however_they_are_written() {
+        use TopologyTable::{Local, Peers, PeersV2};
+        for (text, table) in [
+            ("SELECT * FROM system.local WHERE key='local'", Local),
+            ("select  *  from  SYSTEM . Peers", Peers),
+            (
+                "/* a */ SELECT JSON \"peer\" FROM \"system\".\"peers_v2\"",
+                PeersV2,
+            ),
+            ("SELECT cast(key AS text), now() FROM system.local;", Local),
+            ("SELECT 'from x' FROM -- y\n system.local", Local),
+        ] {
+            assert_eq!(topology(text, None), Some(table), "{text}");
+        }
+    }
+
+    #[test]
+    fn unqualified_names_follow_the_keyspace() {
+        assert_eq!(
+            topology("SELECT * FROM local", Some("system")),
+            Some(TopologyTable::Local)
+        );
+        assert_eq!(topology("SELECT * FROM local", Some("app")), None);
+        assert_eq!(topology("SELECT * FROM local", None), None);
+        assert_eq!(topology("SELECT * FROM app.local", Some("system")), None);
+    }
+
+    #[test]
+    fn everything_else_is_left_alone() {
+        for text in [
+            "",
+            "SELECT",
+            "SELECT * FROM",
+            "SELECT * FROM system.\"LOCAL\"",
+            "INSERT INTO system.local",
+            "x",
+        ] {
+            assert_eq!(classify(text, None), Shape::Other, "{text}");
+        }
+        assert_eq!(classify("use ks", None), Shape::Use);
+        assert_eq!(classify(" -- c\nCREATE TABLE x", None), Shape::SchemaChange);
+        assert_eq!(classify("DROP INDEX i", None), Shape::SchemaChange);
+    }
+}

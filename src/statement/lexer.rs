@@ -1,0 +1,280 @@
+//! Cuts a CQL text into tokens with their spans. Comments and white space vanish; nothing is normalised in the text.
+
+use std::ops::Range;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A name or keyword without quotes; CQL folds its case.
+    Word,
+    /// `"a name"`, case kept, `""` for a quote.
+    QuotedName,
+    /// `'text'` with `''` for a quote, or `$$text$$`.
+    String,
+    /// Numbers, UUIDs, blobs, durations: anything that begins with a digit.
+    Number,
+    /// `?` or `:name`.
+    Marker,
+    /// One character of punctuation.
+    Symbol(char),
+    /// What is not CQL: an unterminated string or comment, a stray character.
+    Unknown,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Token {
+    pub kind: Kind,
+    pub span: Range<usize>,
+}
+
+impl Token {
+    /// The name this token means, in Cassandra's folding. `None`: not a name.
+    pub fn name(&self, text: &str) -> Option<String> {
+        let source = &text[self.span.clone()];
+        match self.kind {
+            Kind::Word => Some(source.to_ascii_lowercase()),
+            Kind::QuotedName => Some(source[1..source.len() - 1].replace("\"\"", "\"")),
+            _ => None,
+        }
+    }
+
+    pub fn is_word(&self, text: &str, word: &str) -> bool {
+        self.kind == Kind::Word && text[self.span.clone()].eq_ignore_ascii_case(word)
+    }
+
+    pub fn is_symbol(&self, symbol: char) -> bool {
+        self.kind == Kind::Symbol(symbol)
+    }
+}
+
+/// An iterator over the tokens of a text.
+#[derive(Debug, Clone)]
+pub struct Lexer<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Lexer<'a> {
+    pub fn new(text: &'a str) -> Self {
+        Self { text, at: 0 }
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    /// Steps over white space and comments. `false`: a comment has no end.
+    fn skip_blank(&mut self) -> bool {
+        loop {
+            let rest = self.rest();
+            let trimmed = rest.trim_start();
+            self.at += rest.len() - trimmed.len();
+            if trimmed.starts_with("--") || trimmed.starts_with("//") {
+                self.at += trimmed.find(['\n', '\r']).unwrap_or(trimmed.len());
+            } else if let Some(comment) = trimmed.strip_prefix("/*") {
+                match comment.find("*/") {
+                    Some(end) => self.at += end + 4,
+                    None => return false,
+                }
+            } else {
+                return true;
+            }
+        }
+    }
+
+    /// Length of the token at the start of `rest`, with its kind.
+    fn measure(rest: &str, first: char) -> (Kind, usize) {
+        match first {
+            '\'' => quoted(rest, '\'', Kind::String),
+            '"' => quoted(rest, '"', Kind::QuotedName),
+            '$' if rest.starts_with("$$") => match rest[2..].find("$$") {
+                Some(end) => (Kind::String, end + 4),
+                None => (Kind::Unknown, rest.len()),
+            },
+            '?' => (Kind::Marker, 1),
+            ':' => marker(rest),
+            c if c.is_ascii_digit() => (Kind::Number, number(rest)),
+            c if c.is_ascii_alphabetic() => uuid_or_word(rest),
+            '(' | ')' | '[' | ']' | '{' | '}' | ',' | ';' | '.' | '=' | '<' | '>' | '!' | '+'
+            | '-' | '*' | '/' | '%' => (Kind::Symbol(first), 1),
+            other => (Kind::Unknown, other.len_utf8()),
+        }
+    }
+}
+
+impl Iterator for Lexer<'_> {
+    type Item = Token;
+
+    fn next(&mut self) -> Option<Token> {
+        if !self.skip_blank() {
+            let span = self.at..self.text.len();
+            self.at = self.text.len();
+            return Some(Token {
+                kind: Kind::Unknown,
+                span,
+            });
+        }
+        let first = self.rest().chars().next()?;
+        let (kind, length) = Self::measure(self.rest(), first);
+        let span = self.at..self.at + length;
+        self.at = span.end;
+        Some(Token { kind, span })
+    }
+}
+
+fn word_length(rest: &str) -> usize {
+    rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .unwrap_or(rest.len())
+}
+
+/// A quoted run; the quote doubled inside stands for itself.
+fn quoted(rest: &str, quote: char, kind: Kind) -> (Kind, usize) {
+    let mut at = 1;
+    while let Some(end) = rest[at..].find(quote) {
+        at += end + 1;
+        if !rest[at..].starts_with(quote) {
+            return (kind, at);
+        }
+        at += 1;
+    }
+    (Kind::Unknown, rest.len())
+}
+
+fn marker(rest: &str) -> (Kind, usize) {
+    let name = &rest[1..];
+    match name.chars().next() {
+        Some('"') => match quoted(name, '"', Kind::Marker) {
+            (Kind::Marker, length) => (Kind::Marker, length + 1),
+            _ => (Kind::Unknown, rest.len()),
+        },
+        Some(c) if c.is_ascii_alphabetic() => (Kind::Marker, 1 + word_length(name)),
+        // In a map literal, `{1: 2}`.
+        _ => (Kind::Symbol(':'), 1),
+    }
+}
+
+/// Numbers with fraction and exponent, and everything else that starts with a digit, UUIDs included.
+fn number(rest: &str) -> usize {
+    if let Some(length) = uuid(rest) {
+        return length;
+    }
+    let bytes = rest.as_bytes();
+    let mut at = 0;
+    while let Some(byte) = bytes.get(at) {
+        let after_exponent =
+            at > 0 && matches!(bytes[at - 1], b'e' | b'E') && !rest.starts_with("0x");
+        let fraction = *byte == b'.' && bytes.get(at + 1).is_some_and(u8::is_ascii_digit);
+        let sign = matches!(byte, b'+' | b'-') && after_exponent;
+        if !(byte.is_ascii_alphanumeric() || fraction || sign) {
+            break;
+        }
+        at += 1;
+    }
+    at
+}
+
+fn uuid_or_word(rest: &str) -> (Kind, usize) {
+    match uuid(rest) {
+        Some(length) => (Kind::Number, length),
+        None => (Kind::Word, word_length(rest)),
+    }
+}
+
+/// 8-4-4-4-12 hexadecimal digits.
+fn uuid(rest: &str) -> Option<usize> {
+    const LENGTH: usize = 36;
+    let bytes = rest.as_bytes().get(..LENGTH)?;
+    let fits = bytes.iter().enumerate().all(|(at, byte)| match at {
+        8 | 13 | 18 | 23 => *byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    });
+    fits.then_some(LENGTH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lex(text: &str) -> Vec<(Kind, &str)> {
+        Lexer::new(text)
+            .map(|token| (token.kind, &text[token.span]))
+            .collect()
+    }
+
+    #[test]
+    fn tells_tokens_apart() {
+        use Kind::{Marker, QuotedName, String, Symbol, Word};
+        let text =
+            "SELECT \"A\"\"b\", 'it''s', $$x'y$$ FROM ks.t -- c\n/* d */ WHERE a=? AND b>=:n // e";
+        let expected = vec![
+            (Word, "SELECT"),
+            (QuotedName, "\"A\"\"b\""),
+            (Symbol(','), ","),
+            (String, "'it''s'"),
+            (Symbol(','), ","),
+            (String, "$$x'y$$"),
+            (Word, "FROM"),
+            (Word, "ks"),
+            (Symbol('.'), "."),
+            (Word, "t"),
+            (Word, "WHERE"),
+            (Word, "a"),
+            (Symbol('='), "="),
+            (Marker, "?"),
+            (Word, "AND"),
+            (Word, "b"),
+            (Symbol('>'), ">"),
+            (Symbol('='), "="),
+            (Marker, ":n"),
+        ];
+        assert_eq!(lex(text), expected);
+    }
+
+    #[test]
+    fn numbers_uuids_blobs_and_durations_are_one_token() {
+        for text in [
+            "1",
+            "1.5",
+            "1e-7",
+            "0xDEADBEEF",
+            "0xAE",
+            "1y2mo3d",
+            "89h4m48s",
+            "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+            "fba7b810-9dad-11d1-80b4-00c04fd430c8",
+        ] {
+            assert_eq!(lex(text), [(Kind::Number, text)]);
+        }
+        assert_eq!(lex("1..2").len(), 4);
+    }
+
+    #[test]
+    fn unterminated_input_is_unknown() {
+        for text in ["'abc", "\"abc", "$$abc", "/* abc", ":\"abc", "#", "é"] {
+            assert_eq!(
+                lex(text).last().map(|(kind, _)| *kind),
+                Some(Kind::Unknown),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn any_text_ends() {
+        for text in [
+            "",
+            " ",
+            "--",
+            "//",
+            "/**/",
+            "::",
+            "é'é\"é",
+            "0x",
+            "$",
+            "''''",
+            "1e",
+            "1e+",
+        ] {
+            assert!(lex(text).len() <= text.len(), "{text}");
+        }
+    }
+}
