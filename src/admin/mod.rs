@@ -1,0 +1,8 @@
+//! The admin listener: health and metrics for whoever operates the proxy, apart from the clients' traffic.
+
+mod http;
+mod readiness;
+mod request;
+
+pub use http::{AdminState, serve};
+pub use readiness::Readiness;

@@ -1,0 +1,139 @@
+//! The command line: `narrows run`, `narrows check`, and help that answers the first questions.
+
+pub mod check;
+pub mod exit;
+pub mod probe;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+const EXAMPLES: &str = "\
+Examples:
+  narrows run                                   everything at its default
+  narrows run --config /etc/narrows.toml
+  narrows check --config /etc/narrows.toml      every mistake at once, nothing is started
+  NARROWS__UPSTREAM__CONTACT_POINTS=10.0.0.1,10.0.0.2 narrows run
+
+Defaults:
+  drivers connect to 127.0.0.1:9142, Cassandra is at 127.0.0.1:9042,
+  /metrics, /livez and /readyz are on 127.0.0.1:9180
+
+Settings come from the file, and over it from the environment: NARROWS__SECTION__KEY
+is `key` below `[section]`; lists are separated by commas. docker/narrows.toml in the
+source tree shows every setting with its default.
+
+Exit codes:
+  0   stopped as asked, or the check found nothing wrong
+  64  wrong configuration or command line; nothing was started
+  69  upstream unavailable, or of a version that is not supported
+  70  internal error, please report it
+  71  an address to listen on is taken or not ours";
+
+/// A CQL sidecar in front of an unmodified Cassandra cluster
+#[derive(Debug, Parser)]
+#[command(name = "narrows", version, after_help = EXAMPLES, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve drivers until SIGTERM; SIGHUP reloads what can be reloaded
+    #[command(
+        after_help = "SIGTERM answers the requests in flight, within limits.drain_timeout, and exits 0.\n\
+        SIGHUP reads the configuration again: log.level, the TLS files, limits.connections,\n\
+        limits.idle_timeout and limits.drain_timeout change at once, the log names the rest."
+    )]
+    Run(ConfigFile),
+    /// Check the configuration and the cluster; bind nothing
+    #[command(
+        after_help = "Prints every mistake, one per line with the setting's name, and exits 64;\n\
+        or shows what would run, and exits 0."
+    )]
+    Check(ConfigFile),
+}
+
+#[derive(Debug, Args)]
+pub struct ConfigFile {
+    /// The TOML file; without it, defaults and NARROWS__SECTION__KEY variables apply
+    #[arg(short, long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+/// Reads the arguments, the program's name first. `Err` is the exit code when there is nothing left to do: help or
+/// version was printed, or the mistake was explained.
+pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, u8> {
+    Cli::try_parse_from(arguments).map_err(|error| {
+        let wrong = error.use_stderr();
+        let text = error.render().to_string();
+        if wrong {
+            print_error(&text);
+            exit::CONFIGURATION
+        } else {
+            print(&text);
+            exit::OK
+        }
+    })
+}
+
+/// Writes to stdout. A reader that went away, as in `narrows check | head -1`, is no reason to fail.
+pub fn print(text: &str) {
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+}
+
+/// Writes to stderr, for what must be said before there is a log.
+pub fn print_error(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse_words(line: &str) -> Result<Cli, u8> {
+        parse(line.split(' ').map(OsString::from))
+    }
+
+    #[test]
+    fn command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn takes_a_file_or_none() {
+        let run = parse_words("narrows run").expect("right");
+        assert!(matches!(
+            run.command,
+            Command::Run(ConfigFile { config: None })
+        ));
+        let check = parse_words("narrows check --config x.toml").expect("right");
+        assert!(
+            matches!(check.command, Command::Check(ConfigFile { config: Some(path) }) if path.ends_with("x.toml"))
+        );
+    }
+
+    #[test]
+    fn help_ends_well_and_mistakes_end_with_64() {
+        for line in ["narrows --version", "narrows --help", "narrows run --help"] {
+            assert_eq!(parse_words(line).expect_err("printed"), exit::OK, "{line}");
+        }
+        for line in [
+            "narrows",
+            "narrows rnu",
+            "narrows run --confg x",
+            "narrows run x",
+        ] {
+            assert_eq!(
+                parse_words(line).expect_err("explained"),
+                exit::CONFIGURATION,
+                "{line}"
+            );
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The configuration: what an operator may set, typed and checked.
+//!
+//! One TOML file, then `NARROWS__SECTION__KEY` variables over it. `reader` collects every mistake of both, `sections`
+//! turns what was read into the structs below, `changes` says which of them a running proxy can take over.
+//! Nothing here binds a port or opens a connection; files that settings name are looked at, so that a wrong path is
+//! found before anything starts.
+
+mod changes;
+mod mistakes;
+mod reader;
+mod sections;
+#[cfg(test)]
+mod tests;
+mod units;
+mod values;
+
+use std::fmt;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use changes::changed_without_restart;
+pub use mistakes::{Mistake, Mistakes};
+pub(crate) use units::{show_bytes, show_duration};
+
+/// Every setting, checked. `Config::default()` is what runs without a file and without variables.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Config {
+    pub client: Client,
+    pub upstream: Upstream,
+    pub topology: Topology,
+    pub limits: Limits,
+    pub admin: Admin,
+    pub log: Log,
+    pub runtime: Runtime,
+}
+
+impl Config {
+    /// Reads the file, if one is named, and the variables over it; on failure names every mistake at once.
+    pub fn load(
+        path: Option<&Path>,
+        environment: impl Iterator<Item = (String, String)>,
+    ) -> Result<Self, Mistakes> {
+        let mut reader = reader::Reader::default();
+        if let Some(path) = path {
+            reader.read_file(path)?;
+        }
+        reader.read_environment(environment);
+        let config = sections::read(&mut reader);
+        reader.finish()?;
+        Ok(config)
+    }
+}
+
+/// The variables of this process, for [`Config::load`]. Text that is not UTF-8 cannot be a setting of ours, and must
+/// not stop the start either, so it is passed on with replacement characters.
+pub fn environment() -> impl Iterator<Item = (String, String)> {
+    let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+    std::env::vars_os().map(move |(name, value)| (lossy(name), lossy(value)))
+}
+
+/// `[client]`: where drivers connect.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Client {
+    pub listen: SocketAddr,
+    /// TLS towards drivers; `None` is plain TCP.
+    pub tls: Option<ClientSideTls>,
+}
+
+/// The certificate shown to drivers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientSideTls {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    /// When set, a driver must show a certificate signed by one of these authorities.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// `[upstream]`: the Cassandra cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Upstream {
+    /// Never empty.
+    pub contact_points: Vec<ContactPoint>,
+    /// `None`: the data centre of the first contact point that answers.
+    pub data_center: Option<String>,
+    /// For the proxy's own connections only; clients always log in as themselves.
+    pub credentials: Option<Credentials>,
+    pub connect_timeout: Duration,
+    pub tls: Option<UpstreamTls>,
+    /// The operator accepts that all clients share the identity of the upstream client certificate.
+    pub shared_identity: bool,
+}
+
+/// A host name or address of Cassandra, not yet resolved.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ContactPoint {
+    /// Without brackets, also for IPv6.
+    pub host: String,
+    pub port: u16,
+}
+
+impl fmt::Display for ContactPoint {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(out, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(out, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// Name and password of the proxy's own role.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Credentials {
+    pub username: String,
+    pub password: Secret,
+}
+
+/// A text that must not reach a log: it has no `Display`, and its `Debug` shows nothing.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The secret itself, for the one place that sends it.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("***")
+    }
+}
+
+/// TLS towards Cassandra.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UpstreamTls {
+    /// Required: the proxy runs in an empty root, where the system has no authorities to offer.
+    pub ca: PathBuf,
+    /// The certificate shown to Cassandra; only together with `shared_identity`.
+    pub certificate_and_key: Option<(PathBuf, PathBuf)>,
+    pub verify_hostname: bool,
+}
+
+/// `[topology]`: what drivers are told about the cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Topology {
+    pub mode: TopologyMode,
+    /// `single` only: the address told to drivers, where it differs from the one they connected to.
+    pub advertise: Option<SocketAddr>,
+    /// `mirror` only: where the nodes' addresses are mirrored.
+    pub network: Network,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TopologyMode {
+    /// Drivers see one node, the proxy.
+    Single,
+    /// Drivers see every node, each at a listener of its own.
+    Mirror,
+}
+
+/// An IPv4 prefix whose host bits are zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    pub address: Ipv4Addr,
+    pub prefix_len: u8,
+}
+
+impl Network {
+    /// This network's prefix with the host bits of the real address: 10.1.2.3 in 127.0.0.0/8 is 127.1.2.3.
+    pub fn mirror(self, real: Ipv4Addr) -> Ipv4Addr {
+        let host_bits = u32::MAX
+            .checked_shr(u32::from(self.prefix_len))
+            .unwrap_or(0);
+        Ipv4Addr::from(u32::from(self.address) & !host_bits | u32::from(real) & host_bits)
+    }
+}
+
+impl fmt::Display for Network {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}/{}", self.address, self.prefix_len)
+    }
+}
+
+/// `[limits]`: what one proxy accepts and how long it waits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    pub connections: usize,
+    pub request_bytes: usize,
+    pub prepared_statements: usize,
+    pub idle_timeout: Duration,
+    pub handshake_timeout: Duration,
+    /// Zero: in-flight requests are not waited for.
+    pub drain_timeout: Duration,
+    /// Zero: replies to schema changes are not held.
+    pub schema_agreement_timeout: Duration,
+}
+
+/// `[admin]`: the listener for metrics and health.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Admin {
+    pub listen: SocketAddr,
+}
+
+/// `[log]`: what is logged and how.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Log {
+    /// A `tracing` filter, checked: a level, or `level,target=level,…`.
+    pub level: String,
+    pub format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    Human,
+    Json,
+}
+
+/// `[runtime]`: how much of the machine is used.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Runtime {
+    /// Zero: chosen from the number of cores.
+    pub threads: usize,
+}

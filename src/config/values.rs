@@ -1,0 +1,235 @@
+//! How each kind of setting is written: from the text of a setting to its type, or to a sentence saying what is expected.
+
+use std::fs::File;
+use std::io::Read;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tracing_subscriber::EnvFilter;
+
+use super::reader::Setting;
+use super::units::{parse_bytes, parse_duration, show_bytes, show_duration};
+use super::{ContactPoint, LogFormat, Network, Secret, TopologyMode};
+
+/// The port on which Cassandra listens unless told otherwise.
+const CASSANDRA_PORT: u16 = 9042;
+
+/// A password longer than this is a wrong file, for instance a device that never ends.
+const PASSWORD_BYTES_MAX: u64 = 4096;
+
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+type Checked<T> = Result<T, String>;
+
+pub(super) fn text(setting: &Setting) -> Checked<String> {
+    match setting.text() {
+        Some("") => Err("is empty; remove it to leave it unset".to_owned()),
+        Some(text) => Ok(text.to_owned()),
+        None => Err("expected a text in quotes".to_owned()),
+    }
+}
+
+pub(super) fn secret(setting: &Setting) -> Checked<Secret> {
+    text(setting).map(Secret::new)
+}
+
+pub(super) fn boolean(setting: &Setting) -> Checked<bool> {
+    setting
+        .boolean()
+        .ok_or_else(|| "expected true or false".to_owned())
+}
+
+/// A whole number within the range.
+pub(super) fn count(range: RangeInclusive<usize>) -> impl FnOnce(&Setting) -> Checked<usize> {
+    move |setting| {
+        let number = setting
+            .integer()
+            .and_then(|number| usize::try_from(number).ok());
+        number
+            .filter(|number| range.contains(number))
+            .ok_or_else(|| {
+                format!(
+                    "expected a whole number from {} to {}",
+                    range.start(),
+                    range.end()
+                )
+            })
+    }
+}
+
+/// A size within the range, also as a plain number of bytes.
+pub(super) fn bytes(range: RangeInclusive<u64>) -> impl FnOnce(&Setting) -> Checked<usize> {
+    move |setting| {
+        let size = setting.integer().or_else(|| parse_bytes(setting.text()?));
+        let size = size
+            .filter(|size| range.contains(size))
+            .and_then(|size| usize::try_from(size).ok());
+        size.ok_or_else(|| {
+            let (min, max) = (show_bytes(*range.start()), show_bytes(*range.end()));
+            format!("expected a size such as \"64KiB\", \"16MiB\" or a number of bytes, from {min} to {max}")
+        })
+    }
+}
+
+/// A duration within the range.
+pub(super) fn duration(
+    range: RangeInclusive<Duration>,
+) -> impl FnOnce(&Setting) -> Checked<Duration> {
+    move |setting| {
+        let duration = setting.text().and_then(parse_duration);
+        duration.filter(|duration| range.contains(duration)).ok_or_else(|| {
+            let (min, max) = (show_duration(*range.start()), show_duration(*range.end()));
+            format!("expected a duration such as \"500ms\", \"5s\", \"10m\" or \"1h\", from {min} to {max}")
+        })
+    }
+}
+
+pub(super) fn socket_address(setting: &Setting) -> Checked<SocketAddr> {
+    setting.text().and_then(|text| text.parse().ok()).ok_or_else(|| {
+        "expected an address with a port, such as \"127.0.0.1:9142\" or \"[::1]:9142\"; names are not looked up".to_owned()
+    })
+}
+
+/// An address that a driver can dial.
+pub(super) fn advertised_address(setting: &Setting) -> Checked<SocketAddr> {
+    let address = socket_address(setting)?;
+    if address.ip().is_unspecified() || address.port() == 0 {
+        return Err("expected an address and port that drivers can connect to".to_owned());
+    }
+    Ok(address)
+}
+
+pub(super) fn contact_points(setting: &Setting) -> Checked<Vec<ContactPoint>> {
+    let items = setting
+        .list()
+        .filter(|items| !items.is_empty())
+        .ok_or_else(|| {
+            "expected a list of at least one host, such as [\"10.0.0.1:9042\", \"cassandra-2\"]"
+                .to_owned()
+        })?;
+    items.into_iter().map(contact_point).collect()
+}
+
+fn contact_point(text: &str) -> Checked<ContactPoint> {
+    let expected =
+        || format!("{text:?} is not a host; expected \"name\", \"name:port\" or \"[IPv6]:port\"");
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (host, port) = rest.split_once(']').ok_or_else(expected)?;
+            host.parse::<std::net::Ipv6Addr>().map_err(|_| expected())?;
+            (host, port)
+        }
+        None => text.split_at(text.find(':').unwrap_or(text.len())),
+    };
+    let port = match port.strip_prefix(':') {
+        Some(port) => port
+            .parse()
+            .ok()
+            .filter(|port| *port != 0)
+            .ok_or_else(expected)?,
+        None if port.is_empty() => CASSANDRA_PORT,
+        None => return Err(expected()),
+    };
+    if host.is_empty()
+        || host.contains(|letter: char| letter.is_whitespace() || "/@\"".contains(letter))
+    {
+        return Err(expected());
+    }
+    Ok(ContactPoint {
+        host: host.to_owned(),
+        port,
+    })
+}
+
+/// A file that can be opened now; it is opened again when it is used.
+pub(super) fn readable_file(setting: &Setting) -> Checked<PathBuf> {
+    let path = PathBuf::from(text(setting)?);
+    let is_file = File::open(&path)
+        .and_then(|file| file.metadata())
+        .map(|metadata| !metadata.is_dir());
+    match is_file {
+        Ok(true) => Ok(path),
+        Ok(false) => Err("is a directory; expected a file".to_owned()),
+        Err(error) => Err(format!(
+            "cannot be read ({error}); check the path and its permissions"
+        )),
+    }
+}
+
+/// The password in a file, without the line end that editors add.
+pub(super) fn password_file(setting: &Setting) -> Checked<Secret> {
+    let path = readable_file(setting)?;
+    let mut content = String::new();
+    File::open(path)
+        .and_then(|file| file.take(PASSWORD_BYTES_MAX).read_to_string(&mut content))
+        .map_err(|error| format!("cannot be read ({error}); expected one line of text"))?;
+    let password = content.trim_end_matches(['\r', '\n']);
+    if password.is_empty() || password.contains('\n') {
+        return Err("expected a file with the password on one line and nothing else".to_owned());
+    }
+    Ok(Secret::new(password))
+}
+
+pub(super) fn topology_mode(setting: &Setting) -> Checked<TopologyMode> {
+    match setting.text() {
+        Some("single") => Ok(TopologyMode::Single),
+        Some("mirror") => Ok(TopologyMode::Mirror),
+        _ => Err("expected \"single\" or \"mirror\"".to_owned()),
+    }
+}
+
+pub(super) fn network(setting: &Setting) -> Checked<Network> {
+    let expected = || {
+        "expected an IPv4 network such as \"127.0.0.0/8\", with a prefix from 8 to 30".to_owned()
+    };
+    let (address, prefix_len) = setting
+        .text()
+        .and_then(|text| text.split_once('/'))
+        .ok_or_else(expected)?;
+    let address: Ipv4Addr = address.parse().map_err(|_| expected())?;
+    let prefix_len: u8 = prefix_len.parse().map_err(|_| expected())?;
+    if !(8..=30).contains(&prefix_len) {
+        return Err(expected());
+    }
+    let network = Network {
+        address,
+        prefix_len,
+    };
+    let first = network.mirror(Ipv4Addr::UNSPECIFIED);
+    if first != address {
+        return Err(format!(
+            "has bits set behind the prefix; did you mean {first}/{prefix_len}?"
+        ));
+    }
+    Ok(network)
+}
+
+/// The filter would take any word without `=` for a module to trace, so a misspelled level is caught here.
+pub(super) fn log_level(setting: &Setting) -> Checked<String> {
+    let expected = || {
+        "expected off, error, warn, info, debug or trace, or a filter such as \"info,narrows::proxy=debug\"".to_owned()
+    };
+    let filter = setting
+        .text()
+        .filter(|text| !text.is_empty())
+        .ok_or_else(expected)?;
+    let is_level = |word: &str| LEVELS.contains(&word.trim().to_ascii_lowercase().as_str());
+    if !filter
+        .split(',')
+        .all(|word| word.contains('=') || is_level(word))
+        || EnvFilter::try_new(filter).is_err()
+    {
+        return Err(expected());
+    }
+    Ok(filter.to_owned())
+}
+
+pub(super) fn log_format(setting: &Setting) -> Checked<LogFormat> {
+    match setting.text() {
+        Some("human") => Ok(LogFormat::Human),
+        Some("json") => Ok(LogFormat::Json),
+        _ => Err("expected \"human\" or \"json\"".to_owned()),
+    }
+}
