@@ -1,0 +1,274 @@
+//! The process: builds everything from the configuration, runs until told to stop, reloads on SIGHUP.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{Notify, watch};
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use crate::admin::{self, AdminState, Readiness};
+use crate::cli::check;
+use crate::config::{self, Config, TopologyMode, changed_without_restart};
+use crate::proxy::worker::{Target, Workers};
+use crate::proxy::{Proxy, listener, mirror};
+use crate::telemetry::logs::LogControl;
+use crate::telemetry::metrics::Metrics;
+use crate::tls;
+use crate::transport;
+use crate::upstream::balance::Balance;
+use crate::upstream::control::{Control, Health};
+use crate::upstream::dial::Dialer;
+
+/// Up to this many threads carry sessions when nobody says otherwise: a sidecar is a guest on its machine.
+const AUTOMATIC_THREADS_MAX: usize = 4;
+
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    #[error("{0}")]
+    Tls(#[from] tls::TlsError),
+    #[error("cannot listen on {address} ({setting}): {source}")]
+    Listen {
+        address: std::net::SocketAddr,
+        setting: &'static str,
+        source: io::Error,
+    },
+    #[error("cannot start: {0}")]
+    Io(#[from] io::Error),
+}
+
+pub struct App {
+    config: Config,
+    config_path: Option<PathBuf>,
+    logs: LogControl,
+    proxy: Arc<Proxy>,
+    workers: Arc<Workers>,
+    readiness: Readiness,
+    tasks: Vec<AbortHandle>,
+}
+
+/// Serves until SIGTERM or SIGINT.
+pub async fn run(
+    config: Config,
+    config_path: Option<PathBuf>,
+    logs: LogControl,
+    metrics: Metrics,
+) -> Result<(), AppError> {
+    let mut signals = Signals::install()?;
+    let app = App::start(config, config_path, logs, metrics)?;
+    signals.until_stopped(&app).await;
+    app.stop().await;
+    Ok(())
+}
+
+impl App {
+    fn start(
+        config: Config,
+        config_path: Option<PathBuf>,
+        logs: LogControl,
+        metrics: Metrics,
+    ) -> Result<Self, AppError> {
+        let admin = bind(config.admin.listen, "admin.listen")?;
+        let (client_tls, dialer) = load_tls(&config)?;
+        let balance = Arc::new(Balance::default());
+        let suspicion = Arc::new(Notify::new());
+        let proxy = Proxy::new(
+            config.clone(),
+            balance.clone(),
+            suspicion.clone(),
+            client_tls,
+            dialer.clone(),
+        );
+        let proxy = Arc::new(proxy);
+        let workers = Arc::new(Workers::start(threads(&config))?);
+        let readiness = Readiness::default();
+        let control = Control {
+            config: config.upstream.clone(),
+            dialer,
+            balance,
+            published: watch::Sender::new(None),
+            health: watch::Sender::new(Health::Starting),
+            suspicion,
+        };
+        let state = AdminState {
+            readiness: readiness.clone(),
+            metrics,
+        };
+        // Health and metrics stay until the end of the process.
+        spawn(admin::serve(admin, state, std::future::pending::<()>()));
+        let mut tasks = vec![spawn(follow_health(
+            control.health.subscribe(),
+            config.topology.mode,
+            readiness.clone(),
+        ))];
+        tasks.push(match config.topology.mode {
+            TopologyMode::Single => {
+                let socket = bind(config.client.listen, "client.listen")?;
+                tracing::info!(address = %config.client.listen, "listening for clients");
+                spawn(listener::accept(
+                    socket,
+                    Target::Any,
+                    proxy.clone(),
+                    workers.clone(),
+                ))
+            }
+            TopologyMode::Mirror => spawn(mirror::follow(
+                proxy.clone(),
+                workers.clone(),
+                control.published.subscribe(),
+            )),
+        });
+        tasks.push(spawn(control.run()));
+        Ok(Self {
+            config,
+            config_path,
+            logs,
+            proxy,
+            workers,
+            readiness,
+            tasks,
+        })
+    }
+
+    /// Takes over what can be; names what cannot. A wrong file changes nothing.
+    fn reload(&self) {
+        let fresh = match check::configuration(self.config_path.as_deref(), config::environment()) {
+            Ok(fresh) => fresh,
+            Err(mistakes) => {
+                tracing::error!(
+                    mistakes = mistakes.trim_end(),
+                    "configuration not reloaded, it has mistakes"
+                );
+                return;
+            }
+        };
+        let (client_tls, dialer) = match load_tls(&fresh) {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                tracing::error!(%error, "configuration not reloaded");
+                return;
+            }
+        };
+        if let Err(error) = self.logs.set_level(&fresh.log.level) {
+            tracing::error!(%error, "log.level not reloaded");
+        }
+        self.proxy.reload(&fresh, client_tls, dialer);
+        let (reloaded, needs_restart) = changed_without_restart(&self.config, &fresh);
+        tracing::info!(
+            changed = reloaded.join(", "),
+            "configuration and TLS files reloaded"
+        );
+        if !needs_restart.is_empty() {
+            tracing::warn!(
+                settings = needs_restart.join(", "),
+                "these settings changed and need a restart"
+            );
+        }
+    }
+
+    async fn stop(self) {
+        self.readiness.set_not_ready("stopping");
+        for task in &self.tasks {
+            task.abort();
+        }
+        self.workers
+            .drain(Instant::now() + self.proxy.drain_timeout());
+        tracing::info!("stopped");
+    }
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn install() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hang_up: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn until_stopped(&mut self, app: &App) {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => break,
+                _ = self.interrupt.recv() => break,
+                _ = self.hang_up.recv() => app.reload(),
+            }
+        }
+        tracing::info!("stopping, requests under way are still answered");
+    }
+}
+
+fn spawn(future: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+    tokio::spawn(future).abort_handle()
+}
+
+fn bind(
+    address: std::net::SocketAddr,
+    setting: &'static str,
+) -> Result<tokio::net::TcpListener, AppError> {
+    transport::listen(address).map_err(|source| AppError::Listen {
+        address,
+        setting,
+        source,
+    })
+}
+
+fn load_tls(config: &Config) -> Result<(Option<Arc<rustls::ServerConfig>>, Dialer), tls::TlsError> {
+    let client = config
+        .client
+        .tls
+        .as_ref()
+        .map(tls::ClientSide::load)
+        .transpose()?;
+    let upstream = config
+        .upstream
+        .tls
+        .as_ref()
+        .map(tls::load_upstream)
+        .transpose()?;
+    Ok((
+        client,
+        Dialer {
+            connect_timeout: config.upstream.connect_timeout,
+            tls: upstream,
+        },
+    ))
+}
+
+fn threads(config: &Config) -> usize {
+    match config.runtime.threads {
+        0 => std::thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(AUTOMATIC_THREADS_MAX),
+        threads => threads,
+    }
+}
+
+/// Ready means: a client that connects now will be served.
+async fn follow_health(
+    mut health: watch::Receiver<Health>,
+    mode: TopologyMode,
+    readiness: Readiness,
+) {
+    loop {
+        let now = health.borrow_and_update().clone();
+        match (now, mode) {
+            (Health::Connected, _) | (Health::Blind(_), TopologyMode::Single) => {
+                readiness.set_ready()
+            }
+            (Health::Starting, _) => readiness.set_not_ready("upstream is not known yet"),
+            (Health::Blind(reason) | Health::Lost(reason), _) => readiness.set_not_ready(&reason),
+        }
+        if health.changed().await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Narrows: a sidecar that speaks the CQL native protocol in front of an unmodified Apache Cassandra cluster.
+//!
+//! # Layout, in the order a request meets it
+//! - [`cli`], [`config`], [`app`]: the process.
+//! - [`proxy`]: client connections. Start reading at `proxy/session.rs`.
+//! - [`protocol`], [`statement`]: bytes and texts, pure.
+//! - [`upstream`]: Cassandra. [`transport`], [`tls`]: sockets.
+//! - [`admin`], [`telemetry`]: what operators see.
+//!
+//! # Glossary
+//! - *client*: who connects to us. *upstream*: Cassandra.
+//! - *session*: one client connection with its one upstream connection.
+//! - *envelope*: one CQL message, header and body. *segment*: the outer frame of protocol v5.
+//! - *shape*: what a statement means to the proxy.
+//! - *pending*: what a session remembers about a request whose reply it must look at.
+//! - *presented*: what a client sees of the cluster's topology. *mirrored*: a node's address as clients see it.
+//! - *control connection*: the proxy's own connection that learns the cluster's nodes.
+
+#![cfg_attr(
+    test,
+    allow(clippy::unwrap_used, reason = "a panic is how a test fails")
+)]
+
+pub mod cli;
+pub mod config;
+
+pub mod app;
+
+pub mod proxy;
+
+pub mod protocol;
+pub mod statement;
+
+pub mod tls;
+pub mod transport;
+pub mod upstream;
+
+pub mod admin;
+pub mod telemetry;

@@ -1,0 +1,67 @@
+//! The binary: arguments, configuration, logs, then [`narrows::app`]. Nothing is bound before the configuration is right.
+
+use std::process::ExitCode;
+
+use narrows::app::{self, AppError};
+use narrows::cli::{self, Command, ConfigFile, check, exit, probe};
+use narrows::config::{self, Config};
+use narrows::telemetry::{logs, metrics};
+
+fn main() -> ExitCode {
+    let code = match cli::parse(std::env::args_os()) {
+        Ok(cli) => match cli.command {
+            Command::Run(file) => load(&file).map_or_else(|code| code, |config| run(config, file)),
+            Command::Check(file) => load(&file).map_or_else(|code| code, |config| check(&config)),
+        },
+        Err(code) => code,
+    };
+    ExitCode::from(code)
+}
+
+fn load(file: &ConfigFile) -> Result<Config, u8> {
+    check::configuration(file.config.as_deref(), config::environment()).map_err(|mistakes| {
+        cli::print_error(&mistakes);
+        exit::CONFIGURATION
+    })
+}
+
+fn run(config: Config, file: ConfigFile) -> u8 {
+    let logs = logs::init(&config.log);
+    let metrics = metrics::install();
+    match block_on(app::run(config, file.config, logs, metrics)) {
+        Ok(()) => exit::OK,
+        Err(error) => {
+            tracing::error!("{error}");
+            match error {
+                AppError::Listen { .. } => exit::CANNOT_LISTEN,
+                AppError::Tls(_) => exit::CONFIGURATION,
+                AppError::Io(_) => exit::INTERNAL,
+            }
+        }
+    }
+}
+
+fn check(config: &Config) -> u8 {
+    cli::print(&check::summary(config));
+    match block_on(async { Ok(probe::probe(config).await) }) {
+        Ok(Ok(report)) => {
+            cli::print(&report);
+            exit::OK
+        }
+        Ok(Err(error)) => {
+            cli::print_error(&format!("{error}\n"));
+            exit::UPSTREAM_UNAVAILABLE
+        }
+        Err(error) => {
+            cli::print_error(&format!("{error}\n"));
+            exit::INTERNAL
+        }
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = Result<T, AppError>>) -> Result<T, AppError> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(future)
+}

@@ -1,0 +1,57 @@
+//! Holds the reply to a schema change until the cluster agrees on the new schema.
+//!
+//! Drivers do this themselves by reading `system.peers`; in `single` that table is empty to them, so their own waiting
+//! is switched off and the next statement would meet nodes that do not know the table yet.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::session::Session;
+use crate::protocol::Envelope;
+use crate::protocol::response::event::ip_from_bytes;
+use crate::protocol::response::result::value;
+
+const LOCAL: &str = "SELECT schema_version FROM system.local WHERE key='local'";
+const PEERS: &str = "SELECT rpc_address, schema_version FROM system.peers";
+const POLL_EVERY: Duration = Duration::from_millis(50);
+
+/// Returns the reply unchanged, when the nodes agree or the time is up.
+pub(super) async fn wait(session: &Session, reply: Envelope) -> Envelope {
+    session.proxy.metrics.held_schema_changes.increment(1);
+    let deadline = Instant::now() + session.proxy.config.limits.schema_agreement_timeout;
+    let agreement = async {
+        while agree(session).await == Some(false) {
+            sleep(POLL_EVERY).await;
+        }
+    };
+    if timeout_at(deadline, agreement).await.is_err() {
+        tracing::warn!(
+            "nodes do not agree on the schema yet; the client's statement is answered all the same"
+        );
+    }
+    reply
+}
+
+/// Whether all live nodes report one schema version. `None`: cannot be told.
+async fn agree(session: &Session) -> Option<bool> {
+    let local = session.ask_rows(LOCAL).await?;
+    let peers = session.ask_rows(PEERS).await?;
+    let version = local.first("schema_version")?;
+    let cluster = session.proxy.balance.cluster();
+    let agrees = |row| {
+        let same = value(&peers.names, row, "schema_version") == Some(version);
+        let address = value(&peers.names, row, "rpc_address").and_then(ip_from_bytes);
+        let known = cluster
+            .nodes
+            .iter()
+            .find(|node| Some(node.address.ip()) == address);
+        same || known.is_some_and(|node| !node.up)
+    };
+    let all = peers.rows.iter().all(agrees);
+    if !all {
+        // A node that died just now would hold up every schema change; have the nodes looked at.
+        session.proxy.suspicion.notify_one();
+    }
+    Some(all)
+}

@@ -1,0 +1,53 @@
+//! Node events, as the client may see them.
+//!
+//! `single` has one node that never comes or goes, so they are swallowed: a DOWN or REMOVED_NODE of the only node
+//! makes drivers drop it. `mirror` gives them the node's mirrored address, and holds UP and NEW_NODE back until
+//! something listens there.
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::Presented;
+use super::session::Session;
+use crate::protocol::header::{Envelope, opcode};
+use crate::protocol::response::event::{self, Event};
+use crate::protocol::types::Cursor;
+
+const EVENT_STREAM: i16 = -1;
+/// A node that is not listened for by then is not announced; the driver finds it by its own reconnection.
+const LISTENER_PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) async fn pass_on(session: &Rc<Session>, reply: Envelope) -> io::Result<()> {
+    let Presented::Mirror { .. } = session.presented else {
+        return Ok(());
+    };
+    let Ok(Event::Node {
+        kind,
+        change,
+        address,
+    }) = event::read(Cursor::new(&reply.body))
+    else {
+        return Ok(());
+    };
+    let mirrored = session.presented.address_of(address.ip());
+    let body = event::encode_node(kind, change, mirrored);
+    if matches!(change, "UP" | "NEW_NODE") {
+        announce_when_listening(session.clone(), mirrored, body);
+        return Ok(());
+    }
+    session.reply(EVENT_STREAM, 0, opcode::EVENT, body).await
+}
+
+fn announce_when_listening(session: Rc<Session>, mirrored: SocketAddr, body: Vec<u8>) {
+    session.proxy.suspicion.notify_one();
+    let mut listening = session.proxy.mirrored.subscribe();
+    tokio::task::spawn_local(async move {
+        let bound = listening.wait_for(|addresses| addresses.contains(&mirrored));
+        if let Ok(Ok(_)) = tokio::time::timeout(LISTENER_PATIENCE, bound).await {
+            // A client that has gone needs no event.
+            drop(session.reply(EVENT_STREAM, 0, opcode::EVENT, body).await);
+        }
+    });
+}

@@ -1,0 +1,215 @@
+//! The first moments of a client connection: TLS, the first frame's version, and an upstream node.
+//!
+//! A connection that cannot be served gets an error frame in answer to its first frame, never a bare close: drivers
+//! wait for seconds after those.
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Instant;
+
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::session::Session;
+use super::worker::{Arrival, Sessions, Target};
+use super::{Close, Presented, Proxy};
+use crate::config::TopologyMode;
+use crate::protocol::header::{Envelope, Header, RESPONSE_BIT, Version, opcode};
+use crate::protocol::response::error::{self, ErrorCode};
+use crate::transport::{self, Buffer, Reader, Stream, Writer, close_gently};
+use crate::upstream::UpstreamError;
+use crate::upstream::balance::Lease;
+
+/// What a client said first.
+enum First {
+    Frame(Version, Header),
+    /// A protocol version that is not ours.
+    Foreign(u8),
+}
+
+/// Serves one client from the first byte to the last.
+pub(super) async fn serve(arrival: Arrival, sessions: Rc<Sessions>) {
+    let Arrival {
+        proxy,
+        stream,
+        peer,
+        target,
+        admission,
+    } = arrival;
+    let close = match open(&proxy, stream, target, admission.as_ref().err().copied()).await {
+        Ok(Some(opened)) => {
+            tracing::debug!(%peer, upstream = %opened.session.upstream_address, "session begins");
+            sessions.add(&opened.session);
+            let close = opened
+                .session
+                .run(opened.client, opened.buffer, opened.upstream)
+                .await;
+            drop(opened.lease);
+            close
+        }
+        Ok(None) => Close::Handshake,
+        Err(error) => {
+            tracing::debug!(%peer, %error, "handshake failed");
+            Close::Handshake
+        }
+    };
+    proxy.metrics.closed(close);
+    tracing::debug!(%peer, reason = close.label(), "session ended");
+    drop(admission);
+}
+
+struct Opened {
+    session: Rc<Session>,
+    client: Reader,
+    buffer: Buffer,
+    upstream: Reader,
+    lease: Lease,
+}
+
+async fn open(
+    proxy: &std::sync::Arc<Proxy>,
+    stream: std::net::TcpStream,
+    target: Target,
+    over_limit: Option<usize>,
+) -> io::Result<Option<Opened>> {
+    let (mut reader, writer, local) = accept(proxy, stream).await?;
+    let mut buffer = Buffer::default();
+    let patience = proxy.config.limits.handshake_timeout;
+    let first = match timeout(patience, first_frame(&mut reader, &mut buffer)).await {
+        Ok(first) => first?,
+        Err(_) => return Ok(None),
+    };
+    let (version, header) = match first {
+        First::Frame(version, header) => (version, header),
+        First::Foreign(version) => {
+            let body = error::unsupported_version(version & !RESPONSE_BIT);
+            return turn_away(reader, writer, Version::HIGHEST, 0, body).await;
+        }
+    };
+    if let Some(limit) = over_limit {
+        let text = format!(
+            "narrows: {limit} clients are connected, the limit of limits.connections; try again later"
+        );
+        let body = error::encode(ErrorCode::Overloaded, &text);
+        return turn_away(reader, writer, version, header.stream, body).await;
+    }
+    let (address, upstream, lease) = match dial(proxy, target).await {
+        Ok(dialled) => dialled,
+        Err(reason) => {
+            tracing::warn!(error = %reason, "a client is turned away");
+            let body = error::encode(ErrorCode::Overloaded, &format!("narrows: {reason}"));
+            return turn_away(reader, writer, version, header.stream, body).await;
+        }
+    };
+    let (upstream, upstream_writer) = upstream.split();
+    let presented = presented(proxy, local);
+    let session = Session::new(
+        proxy.clone(),
+        presented,
+        version,
+        (address, upstream_writer),
+        writer,
+    );
+    Ok(Some(Opened {
+        session,
+        client: reader,
+        buffer,
+        upstream,
+        lease,
+    }))
+}
+
+async fn accept(
+    proxy: &Proxy,
+    stream: std::net::TcpStream,
+) -> io::Result<(Reader, Writer, SocketAddr)> {
+    let stream = TcpStream::from_std(stream)?;
+    transport::configure(&stream)?;
+    let local = stream.local_addr()?;
+    let stream = match proxy.client_tls() {
+        None => Stream::Tcp(stream),
+        Some(config) => {
+            let handshake = tokio_rustls::TlsAcceptor::from(config).accept(stream);
+            let patience = proxy.config.limits.handshake_timeout;
+            let stream = timeout(patience, handshake)
+                .await
+                .map_err(|_| io::ErrorKind::TimedOut)??;
+            Stream::Tls(Box::new(stream.into()))
+        }
+    };
+    let (reader, writer) = stream.split();
+    Ok((reader, writer, local))
+}
+
+/// Waits for the header of the first frame, or just its version byte if that is enough to refuse it.
+async fn first_frame(reader: &mut Reader, buffer: &mut Buffer) -> io::Result<First> {
+    loop {
+        if let Some(byte) = buffer.filled().first().copied() {
+            let version = Version::from_byte(byte).filter(|_| byte & RESPONSE_BIT == 0);
+            let Some(version) = version else {
+                return Ok(First::Foreign(byte));
+            };
+            match Header::peek(buffer.filled()) {
+                Ok(Some(header)) => return Ok(First::Frame(version, header)),
+                Ok(None) => {}
+                Err(_) => return Err(io::ErrorKind::InvalidData.into()),
+            }
+        }
+        if reader.read(buffer).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+async fn turn_away(
+    reader: Reader,
+    mut writer: Writer,
+    version: Version,
+    stream: i16,
+    body: Vec<u8>,
+) -> io::Result<Option<Opened>> {
+    let refusal = Envelope::new(version.byte() | RESPONSE_BIT, stream, opcode::ERROR, body);
+    writer.write_all(&refusal.encode()).await?;
+    close_gently(reader, writer).await;
+    Ok(None)
+}
+
+/// Connects to the node asked for, or to the best one that can be reached.
+async fn dial(
+    proxy: &std::sync::Arc<Proxy>,
+    target: Target,
+) -> Result<(SocketAddr, Stream, Lease), UpstreamError> {
+    let candidates = match target {
+        Target::Any => proxy.balance.candidates(Instant::now()),
+        Target::Node(address) => vec![address],
+    };
+    let dialer = proxy.dialer();
+    let mut tried = Vec::new();
+    for address in candidates {
+        match dialer.dial(address).await {
+            Ok(stream) => return Ok((address, stream, proxy.balance.connected(address))),
+            Err(error) => {
+                tracing::debug!(%error, "dialling failed");
+                proxy.metrics.dial_failures.increment(1);
+                proxy.balance.failed(address, Instant::now());
+                proxy.suspicion.notify_one();
+                tried.push(error.to_string());
+            }
+        }
+    }
+    Err(UpstreamError::NoneReachable(tried.join("; ")))
+}
+
+fn presented(proxy: &Proxy, local: SocketAddr) -> Presented {
+    let topology = &proxy.config.topology;
+    match topology.mode {
+        TopologyMode::Single => Presented::Single {
+            address: topology.advertise.unwrap_or(local),
+        },
+        TopologyMode::Mirror => Presented::Mirror {
+            network: topology.network,
+            port: local.port(),
+        },
+    }
+}

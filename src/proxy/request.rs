@@ -1,0 +1,185 @@
+//! Decides about what a client says: forward, remember why the reply matters, or refuse.
+//!
+//! Runs for every request, so the common case (EXECUTE of a known statement nobody watches) reads an id and a map.
+
+use std::sync::Arc;
+
+use super::pending::{BoundValue, Pending, TopologyRead};
+use super::session::Session;
+use crate::config::TopologyMode;
+use crate::protocol::header::{Header, Version, opcode};
+use crate::protocol::request::parameters::Parameters;
+use crate::protocol::request::{self, batch, execute, query, startup};
+use crate::protocol::response::error::{self, ErrorCode};
+use crate::protocol::splitter::{Framing, Verdict, View};
+use crate::protocol::types::{Cursor, Value};
+use crate::protocol::{Compression, ProtocolError};
+use crate::statement::{Shape, TopologySelect, classify};
+
+type Result<T> = std::result::Result<T, ProtocolError>;
+
+/// What a request asks of the session.
+enum Decision {
+    Forward,
+    /// Forward, and look at the reply.
+    Watch(Pending),
+    /// Forward, now that the client's compression is known.
+    Startup(Option<Compression>),
+    /// Answer with this ERROR body.
+    Refuse(Vec<u8>, Refusal),
+}
+
+#[derive(Clone, Copy)]
+enum Refusal {
+    Unprepared,
+    Rejected,
+}
+
+impl Session {
+    /// The inspector of the request direction.
+    pub(super) fn judge_request(&self, view: View<'_>) -> Verdict {
+        let decision = match self.decide(view.header, view.body) {
+            Ok(Decision::Refuse(..)) if !view.complete => return Verdict::More,
+            Ok(decision) => decision,
+            // Not enough has arrived, or it is malformed; then upstream says so in its own words.
+            Err(_) if !view.complete => return Verdict::More,
+            Err(_) => Decision::Forward,
+        };
+        match decision {
+            Decision::Forward => {}
+            Decision::Watch(pending) => {
+                self.pending
+                    .borrow_mut()
+                    .insert(view.header.stream, pending);
+            }
+            Decision::Startup(compression) => {
+                self.compression.set(compression);
+                self.framing.set(Framing::Bare(compression));
+                self.requests.set(self.requests.get() + 1);
+                return Verdict::ForwardThen(Framing::Bare(compression));
+            }
+            Decision::Refuse(body, refusal) => {
+                self.refusals.borrow_mut().push_back(body);
+                match refusal {
+                    Refusal::Unprepared => self.proxy.metrics.unprepared.increment(1),
+                    Refusal::Rejected => self.proxy.metrics.rejected.increment(1),
+                }
+                return Verdict::Take;
+            }
+        }
+        self.requests.set(self.requests.get() + 1);
+        Verdict::Forward
+    }
+
+    fn decide(&self, header: Header, body: &[u8]) -> Result<Decision> {
+        if header.stream < 0 {
+            let text = format!("narrows: stream ids are not negative, {} is", header.stream);
+            return Ok(Decision::Refuse(
+                error::encode(ErrorCode::Protocol, &text),
+                Refusal::Rejected,
+            ));
+        }
+        match header.opcode {
+            opcode::EXECUTE => self.decide_execute(header, request::message(header, body)?),
+            opcode::QUERY => self.decide_query(request::message(header, body)?),
+            opcode::BATCH => self.decide_batch(request::message(header, body)?),
+            opcode::PREPARE => self.decide_prepare(request::message(header, body)?),
+            opcode::OPTIONS => Ok(Decision::Watch(Pending::Options)),
+            opcode::STARTUP => Ok(Decision::Startup(startup::compression(request::message(
+                header, body,
+            )?)?)),
+            _ => Ok(Decision::Forward),
+        }
+    }
+
+    fn decide_execute(&self, _header: Header, mut message: Cursor<'_>) -> Result<Decision> {
+        let id = execute::id(&mut message)?;
+        let Some(shape) = self.proxy.prepared.get(id) else {
+            return Ok(Decision::Refuse(error::unprepared(id), Refusal::Unprepared));
+        };
+        match &*shape {
+            Shape::Other => Ok(Decision::Forward),
+            shape => {
+                let parameters = || execute::parameters(self.version.get(), message);
+                self.decide_shape(shape.clone(), parameters)
+            }
+        }
+    }
+
+    fn decide_query(&self, mut message: Cursor<'_>) -> Result<Decision> {
+        let text = query::text(&mut message)?;
+        let keyspace = self.keyspace.borrow();
+        let version = self.version.get();
+        let parameters = || Parameters::read(version, &mut message.clone());
+        let shape = match classify(text, keyspace.as_deref()) {
+            // An unqualified name is in the keyspace that the request names, if it does (v5).
+            Shape::Other | Shape::Topology(_) if version == Version::V5 => {
+                let named = parameters()?.keyspace;
+                classify(text, named.or(keyspace.as_deref()))
+            }
+            shape => shape,
+        };
+        self.decide_shape(shape, parameters)
+    }
+
+    fn decide_shape<'a>(
+        &self,
+        shape: Shape,
+        parameters: impl FnOnce() -> Result<Parameters<'a>>,
+    ) -> Result<Decision> {
+        Ok(match shape {
+            Shape::Other => Decision::Forward,
+            Shape::Use => Decision::Watch(Pending::Use),
+            // Drivers that see all nodes wait for agreement themselves.
+            Shape::SchemaChange if self.proxy.config.topology.mode == TopologyMode::Mirror => {
+                Decision::Forward
+            }
+            Shape::SchemaChange => Decision::Watch(Pending::SchemaChange),
+            Shape::Topology(select) if select.query.is_none() => not_understood(&select),
+            Shape::Topology(select) => {
+                let values = parameters()?.values.into_iter().map(bound_value).collect();
+                self.proxy.metrics.topology.increment(1);
+                Decision::Watch(Pending::Topology(TopologyRead {
+                    select: Arc::new(*select),
+                    values,
+                }))
+            }
+        })
+    }
+
+    fn decide_prepare(&self, mut message: Cursor<'_>) -> Result<Decision> {
+        let text = query::text(&mut message)?;
+        let session_keyspace = self.keyspace.borrow();
+        let named = query::prepare_keyspace(self.version.get(), message)?;
+        let shape = classify(text, named.or(session_keyspace.as_deref()));
+        Ok(Decision::Watch(Pending::Prepare(shape)))
+    }
+
+    fn decide_batch(&self, message: Cursor<'_>) -> Result<Decision> {
+        let unknown = batch::first_unknown_id(message, |id| self.proxy.prepared.get(id).is_some())?;
+        Ok(match unknown {
+            Some(id) => Decision::Refuse(error::unprepared(id), Refusal::Unprepared),
+            None => Decision::Forward,
+        })
+    }
+}
+
+fn not_understood(select: &TopologySelect) -> Decision {
+    let text = format!(
+        "narrows: this form of SELECT on system.{} cannot be answered without showing real addresses; use columns, \
+         functions, JSON or count(*) with WHERE column = value and LIMIT",
+        select.table.name()
+    );
+    Decision::Refuse(error::encode(ErrorCode::Invalid, &text), Refusal::Rejected)
+}
+
+fn bound_value((name, value): (Option<&str>, Value<'_>)) -> BoundValue {
+    let bytes = match value {
+        Value::Bytes(bytes) => Some(bytes.to_vec()),
+        Value::Null | Value::Unset => None,
+    };
+    BoundValue {
+        name: name.map(str::to_owned),
+        bytes,
+    }
+}

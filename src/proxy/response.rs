@@ -1,0 +1,178 @@
+//! Decides about what upstream answers: relay unseen unless the request said that the reply matters.
+
+use std::io;
+use std::rc::Rc;
+
+use super::pending::Pending;
+use super::session::Session;
+use super::{agreement, events, system_tables};
+use crate::protocol::header::{Envelope, Version, opcode};
+use crate::protocol::response::{self, event, result, supported};
+use crate::protocol::segment::Format;
+use crate::protocol::splitter::{Framing, Verdict, View};
+use crate::protocol::types::Cursor;
+use crate::protocol::{Compression, Header, ProtocolError};
+
+/// Replies that are looked at whole are small: SUPPORTED, PREPARED, schema changes, topology rows.
+pub(super) const REPLY_BYTES_HELD_MAX: usize = 16 << 20;
+
+impl Session {
+    /// The inspector of the reply direction.
+    pub(super) fn judge_reply(&self, view: View<'_>) -> Verdict {
+        let verdict = match view.header.opcode {
+            opcode::EVENT => return judge_event(view),
+            opcode::READY | opcode::AUTHENTICATE => self.judge_ready(),
+            _ if self.pending.borrow().is_empty() => Verdict::Forward,
+            _ => self.judge_watched(view),
+        };
+        if matches!(verdict, Verdict::Forward | Verdict::ForwardThen(_))
+            || verdict == Verdict::Take && view.complete
+        {
+            self.replies.set(self.replies.get() + 1);
+        }
+        verdict
+    }
+
+    /// v5 speaks in segments from here on, in both directions (native_protocol_v5 §2.3.1).
+    fn judge_ready(&self) -> Verdict {
+        if self.version.get() < Version::V5 {
+            return Verdict::Forward;
+        }
+        let format = match self.compression.get() {
+            Some(Compression::Lz4) => Format::Lz4,
+            Some(Compression::Snappy) | None => Format::Plain,
+        };
+        let framing = Framing::Segments(format);
+        self.framing.set(framing);
+        Verdict::ForwardThen(framing)
+    }
+
+    fn judge_watched(&self, view: View<'_>) -> Verdict {
+        let stream = view.header.stream;
+        let mut pending = self.pending.borrow_mut();
+        let Some(entry) = pending.get(&stream) else {
+            return Verdict::Forward;
+        };
+        if !view.complete {
+            return Verdict::More;
+        }
+        let verdict = match entry {
+            Pending::Own(_) => Verdict::Take,
+            // Upstream's errors pass as they are.
+            _ if view.header.opcode == opcode::ERROR => Verdict::Forward,
+            Pending::Options | Pending::Topology(_) => Verdict::Take,
+            Pending::SchemaChange
+                if kind(view.header, view.body) == Ok(result::kind::SCHEMA_CHANGE) =>
+            {
+                Verdict::Take
+            }
+            Pending::SchemaChange | Pending::Prepare(_) | Pending::Use => Verdict::Forward,
+        };
+        if verdict == Verdict::Forward {
+            match pending.remove(&stream) {
+                Some(Pending::Prepare(shape)) => self.learn_prepared(view, shape),
+                Some(Pending::Use) => self.learn_keyspace(view),
+                _ => {}
+            }
+        }
+        verdict
+    }
+
+    fn learn_prepared(&self, view: View<'_>, shape: crate::statement::Shape) {
+        let id = || {
+            let mut message = response::message(view.header, view.body)?;
+            match message.int()? {
+                result::kind::PREPARED => result::prepared_id(&mut message).map(Some),
+                _ => Ok(None),
+            }
+        };
+        if let Ok::<_, ProtocolError>(Some(id)) = id() {
+            let known = self.proxy.prepared.insert(id, shape);
+            self.proxy.metrics.prepared.set(known as f64);
+        }
+    }
+
+    fn learn_keyspace(&self, view: View<'_>) {
+        let name = || {
+            let mut message = response::message(view.header, view.body)?;
+            match message.int()? {
+                result::kind::SET_KEYSPACE => message.string().map(Some),
+                _ => Ok(None),
+            }
+        };
+        if let Ok::<_, ProtocolError>(Some(name)) = name() {
+            *self.keyspace.borrow_mut() = Some(name.to_owned());
+        }
+    }
+
+    /// Deals with a reply that was taken out of the stream.
+    pub(super) async fn take_reply(self: &Rc<Self>, reply: Envelope) -> io::Result<()> {
+        if reply.header.opcode == opcode::EVENT {
+            return events::pass_on(self, reply).await;
+        }
+        let Some(pending) = self.pending.borrow_mut().remove(&reply.header.stream) else {
+            return Ok(());
+        };
+        match pending {
+            // The one who asked may have gone.
+            Pending::Own(asker) => drop(asker.send(reply)),
+            Pending::Options => return self.pass_supported(reply).await,
+            Pending::SchemaChange => self.hold(reply, agreement::wait),
+            Pending::Topology(read) => {
+                self.hold(reply, async move |session: &Session, reply| {
+                    system_tables::answer(session, read, reply).await
+                });
+            }
+            // These are forwarded, not taken.
+            Pending::Prepare(_) | Pending::Use => {}
+        }
+        Ok(())
+    }
+
+    async fn pass_supported(&self, reply: Envelope) -> io::Result<()> {
+        let Header {
+            stream,
+            flags,
+            opcode,
+            ..
+        } = reply.header;
+        let body = response::prefix_length(reply.header, &reply.body).and_then(|prefix| {
+            let restricted = supported::restrict(Cursor::new(&reply.body[prefix..]))?;
+            Ok([&reply.body[..prefix], &restricted].concat())
+        });
+        self.reply(stream, flags, opcode, body.unwrap_or(reply.body))
+            .await
+    }
+
+    /// Works on a reply without holding up the ones behind it, then sends it.
+    fn hold<F>(self: &Rc<Self>, reply: Envelope, work: F)
+    where
+        F: AsyncFnOnce(&Session, Envelope) -> Envelope + 'static,
+    {
+        let session = self.clone();
+        session.held.set(session.held.get() + 1);
+        tokio::task::spawn_local(async move {
+            let Header { stream, .. } = reply.header;
+            let reply = work(&session, reply).await;
+            let Header { flags, opcode, .. } = reply.header;
+            // A client that has gone needs no reply.
+            drop(session.reply(stream, flags, opcode, reply.body).await);
+            session.held.set(session.held.get() - 1);
+        });
+    }
+}
+
+/// Schema events concern drivers whatever the topology; node events are for us to present.
+fn judge_event(view: View<'_>) -> Verdict {
+    match event::read(Cursor::new(view.body)) {
+        Ok(event::Event::Node { .. }) => Verdict::Take,
+        Ok(event::Event::Schema | event::Event::Other) => Verdict::Forward,
+        Err(_) if !view.complete => Verdict::More,
+        // An event that cannot be read might carry a real address.
+        Err(_) => Verdict::Take,
+    }
+}
+
+fn kind(header: Header, body: &[u8]) -> Result<i32, ProtocolError> {
+    response::message(header, body)?.int()
+}

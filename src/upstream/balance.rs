@@ -1,0 +1,203 @@
+//! Which node a new connection goes to, and how long a node that failed is left alone.
+//!
+//! Shared by all threads, but asked only when a client connects, so one lock is enough.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::cluster::Cluster;
+
+const BACKOFF_MIN: Duration = Duration::from_millis(100);
+const BACKOFF_MAX: Duration = Duration::from_secs(10);
+
+#[derive(Default)]
+pub struct Balance {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    cluster: Arc<Cluster>,
+    /// Where to go while nothing is known of the cluster.
+    contact_points: Vec<SocketAddr>,
+    nodes: HashMap<SocketAddr, Health>,
+}
+
+#[derive(Default, Clone, Copy)]
+struct Health {
+    connections: usize,
+    failures: u32,
+    retry_at: Option<Instant>,
+}
+
+/// A connection that is counted; dropping it says that it ended.
+pub struct Lease {
+    balance: Arc<Balance>,
+    address: SocketAddr,
+}
+
+impl Balance {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic elsewhere cannot leave counters half-written.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn set_contact_points(&self, addresses: Vec<SocketAddr>) {
+        self.state().contact_points = addresses;
+    }
+
+    pub fn set_cluster(&self, cluster: Arc<Cluster>) {
+        let mut state = self.state();
+        state.nodes.retain(|address, health| {
+            health.connections > 0 || cluster.node_at(*address).is_some()
+        });
+        state.cluster = cluster;
+    }
+
+    pub fn cluster(&self) -> Arc<Cluster> {
+        self.state().cluster.clone()
+    }
+
+    /// All nodes in the order they should be tried: those believed alive before the others, the preferred data centre
+    /// before other ones, then the least used.
+    pub fn candidates(&self, now: Instant) -> Vec<SocketAddr> {
+        let state = self.state();
+        let health = |address| state.nodes.get(&address).copied().unwrap_or_default();
+        let mut ranked: Vec<_> = state
+            .cluster
+            .nodes
+            .iter()
+            .map(|node| {
+                let health = health(node.address);
+                let doubtful = !node.up || health.retry_at.is_some_and(|at| at > now);
+                let remote = node.data_center != state.cluster.data_center;
+                (doubtful, remote, health.connections, node.address)
+            })
+            .collect();
+        if ranked.is_empty() {
+            ranked = state
+                .contact_points
+                .iter()
+                .map(|&at| (false, false, health(at).connections, at))
+                .collect();
+        }
+        ranked.sort_unstable();
+        ranked.into_iter().map(|(.., address)| address).collect()
+    }
+
+    pub fn connected(self: &Arc<Self>, address: SocketAddr) -> Lease {
+        let mut state = self.state();
+        let health = state.nodes.entry(address).or_default();
+        health.failures = 0;
+        health.retry_at = None;
+        health.connections += 1;
+        Lease {
+            balance: self.clone(),
+            address,
+        }
+    }
+
+    pub fn failed(&self, address: SocketAddr, now: Instant) {
+        let mut state = self.state();
+        let health = state.nodes.entry(address).or_default();
+        health.retry_at = Some(now + backoff(health.failures));
+        health.failures += 1;
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(health) = self.balance.state().nodes.get_mut(&self.address) {
+            health.connections = health.connections.saturating_sub(1);
+        }
+    }
+}
+
+/// Doubles from a tenth of a second to ten.
+pub fn backoff(failures: u32) -> Duration {
+    BACKOFF_MAX.min(BACKOFF_MIN * 2_u32.saturating_pow(failures.min(16)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::upstream::cluster::Node;
+
+    fn address(last: u8) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, last], 9042))
+    }
+
+    fn node(last: u8, data_center: &str) -> Node {
+        Node {
+            host_id: [last; 16],
+            address: address(last),
+            data_center: data_center.to_owned(),
+            rack: "r".to_owned(),
+            release_version: "5.0.6".to_owned(),
+            up: true,
+        }
+    }
+
+    fn balance() -> Arc<Balance> {
+        let balance = Arc::new(Balance::default());
+        let nodes = vec![node(1, "east"), node(2, "west"), node(3, "west")];
+        balance.set_cluster(Arc::new(Cluster {
+            name: "c".into(),
+            data_center: "west".into(),
+            nodes,
+        }));
+        balance
+    }
+
+    #[test]
+    fn prefers_the_data_centre_and_the_least_used_node() {
+        let (balance, now) = (balance(), Instant::now());
+        assert_eq!(
+            balance.candidates(now),
+            [address(2), address(3), address(1)]
+        );
+        let lease = balance.connected(address(2));
+        assert_eq!(
+            balance.candidates(now),
+            [address(3), address(2), address(1)]
+        );
+        drop(lease);
+        assert_eq!(
+            balance.candidates(now),
+            [address(2), address(3), address(1)]
+        );
+    }
+
+    #[test]
+    fn leaves_a_failed_node_alone_until_its_time_has_come() {
+        let (balance, now) = (balance(), Instant::now());
+        balance.failed(address(2), now);
+        balance.failed(address(3), now);
+        assert_eq!(
+            balance.candidates(now),
+            [address(1), address(2), address(3)]
+        );
+        assert_eq!(
+            balance.candidates(now + BACKOFF_MIN),
+            [address(2), address(3), address(1)]
+        );
+        balance.failed(address(2), now);
+        assert_eq!(balance.candidates(now + BACKOFF_MIN)[0], address(3));
+    }
+
+    #[test]
+    fn knows_the_contact_points_before_the_cluster() {
+        let balance = Balance::default();
+        balance.set_contact_points(vec![address(9)]);
+        assert_eq!(balance.candidates(Instant::now()), [address(9)]);
+    }
+
+    #[test]
+    fn backoff_doubles_and_ends() {
+        assert_eq!(backoff(0), BACKOFF_MIN);
+        assert_eq!(backoff(1), BACKOFF_MIN * 2);
+        assert_eq!(backoff(u32::MAX), BACKOFF_MAX);
+    }
+}

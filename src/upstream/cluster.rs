@@ -1,0 +1,94 @@
+//! What Narrows knows of the cluster: its nodes, as `system.local` and `system.peers` tell them. Pure.
+
+use std::net::SocketAddr;
+
+use crate::protocol::response::event::ip_from_bytes;
+use crate::protocol::response::result::{Row, Rows, value};
+
+pub const LOCAL: &str = "SELECT * FROM system.local WHERE key='local'";
+pub const PEERS_V2: &str = "SELECT * FROM system.peers_v2";
+pub const PEERS: &str = "SELECT * FROM system.peers";
+
+/// One node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    pub host_id: [u8; 16],
+    /// Where it speaks CQL.
+    pub address: SocketAddr,
+    pub data_center: String,
+    pub rack: String,
+    pub release_version: String,
+    /// Whether it accepts connections.
+    pub up: bool,
+}
+
+/// The cluster at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cluster {
+    pub name: String,
+    /// The data centre that connections prefer.
+    pub data_center: String,
+    pub nodes: Vec<Node>,
+}
+
+impl Cluster {
+    pub fn node_at(&self, address: SocketAddr) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.address == address)
+    }
+
+    pub fn node(&self, host_id: [u8; 16]) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.host_id == host_id)
+    }
+
+    /// Reads the rows of both tables. Rows without what a driver needs are left out, as drivers do.
+    pub fn read(
+        local: &Rows,
+        peers: &Rows,
+        dialled: SocketAddr,
+        data_center: Option<&str>,
+    ) -> Option<Self> {
+        let first = local.rows.first()?;
+        let mut own = read_node(&local.names, first, dialled.port())?;
+        // Some networks reach a node at another address than the one it tells; the one that worked is right.
+        own.address = dialled;
+        let text = |name| {
+            local
+                .first(name)
+                .map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+        };
+        let data_center = data_center.map_or_else(|| own.data_center.clone(), str::to_owned);
+        let others = peers
+            .rows
+            .iter()
+            .filter_map(|row| read_node(&peers.names, row, dialled.port()));
+        let nodes = std::iter::once(own).chain(others).collect();
+        Some(Self {
+            name: text("cluster_name")?,
+            data_center,
+            nodes,
+        })
+    }
+}
+
+fn read_node(names: &[String], row: &Row, default_port: u16) -> Option<Node> {
+    let get = |name: &str| value(names, row, name);
+    let text = |name: &str| get(name).and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
+    let int = |name: &str| {
+        get(name)
+            .and_then(|bytes| bytes.try_into().ok())
+            .map(i32::from_be_bytes)
+    };
+    let inet = |name: &str| get(name).and_then(ip_from_bytes);
+    let ip = inet("native_address").or_else(|| inet("rpc_address"))?;
+    let port = int("native_port")
+        .or_else(|| int("rpc_port"))
+        .and_then(|port| u16::try_from(port).ok());
+    Some(Node {
+        host_id: get("host_id")?.try_into().ok()?,
+        address: SocketAddr::new(ip, port.unwrap_or(default_port)),
+        data_center: text("data_center")?,
+        rack: text("rack")?,
+        release_version: text("release_version").unwrap_or_default(),
+        up: true,
+    })
+}

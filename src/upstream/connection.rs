@@ -1,0 +1,183 @@
+//! A connection of Narrows' own to one node, one request at a time. The control connection and `narrows check` use it.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::{UpstreamError, dial::Dialer};
+use crate::config::Credentials;
+use crate::protocol::header::{Envelope, Version, opcode};
+use crate::protocol::request::{query, startup};
+use crate::protocol::response::result::{self, Rows};
+use crate::protocol::response::{error, event};
+use crate::protocol::splitter::{Part, Splitter, Verdict};
+use crate::protocol::types::{Cursor, Write};
+use crate::protocol::{ProtocolError, response};
+use crate::transport::{Buffer, Reader, Writer};
+
+/// Every server that Narrows supports speaks it, and it needs no segments.
+const VERSION: Version = Version::V4;
+const MESSAGE_BYTES_MAX: usize = 64 << 20;
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+const EVENT_STREAM: i16 = -1;
+
+pub struct Connection {
+    pub address: SocketAddr,
+    reader: Reader,
+    writer: Writer,
+    buffer: Buffer,
+    splitter: Splitter,
+    events: VecDeque<Envelope>,
+}
+
+impl Connection {
+    /// Dials, starts up and logs in.
+    pub async fn open(
+        dialer: &Dialer,
+        address: SocketAddr,
+        credentials: Option<&Credentials>,
+    ) -> Result<Self, UpstreamError> {
+        let (reader, writer) = dialer.dial(address).await?.split();
+        let mut connection = Self {
+            address,
+            reader,
+            writer,
+            buffer: Buffer::default(),
+            splitter: Splitter::new(MESSAGE_BYTES_MAX),
+            events: VecDeque::new(),
+        };
+        let hello = startup::encode("narrows", env!("CARGO_PKG_VERSION"));
+        let reply = connection.ask(opcode::STARTUP, hello).await?;
+        match reply.header.opcode {
+            opcode::READY => Ok(connection),
+            opcode::AUTHENTICATE => {
+                connection.log_in(credentials).await?;
+                Ok(connection)
+            }
+            opcode => Err(UpstreamError::Unexpected { address, opcode }),
+        }
+    }
+
+    /// SASL PLAIN, which is what PasswordAuthenticator and its kin expect.
+    async fn log_in(&mut self, credentials: Option<&Credentials>) -> Result<(), UpstreamError> {
+        let credentials = credentials.ok_or(UpstreamError::LoginRequired(self.address))?;
+        let token = format!(
+            "\0{}\0{}",
+            credentials.username,
+            credentials.password.expose()
+        );
+        let mut body = Vec::new();
+        body.put_bytes(Some(token.as_bytes()));
+        let reply = self.ask(opcode::AUTH_RESPONSE, body).await?;
+        match reply.header.opcode {
+            opcode::AUTH_SUCCESS => Ok(()),
+            opcode => Err(UpstreamError::Unexpected {
+                address: self.address,
+                opcode,
+            }),
+        }
+    }
+
+    /// Asks for all events; they arrive through [`Connection::next_event`].
+    pub async fn register(&mut self) -> Result<(), UpstreamError> {
+        let mut body = Vec::new();
+        body.put_string_list(&event::TYPES);
+        self.ask(opcode::REGISTER, body).await.map(drop)
+    }
+
+    /// A round trip that proves the connection alive.
+    pub async fn heartbeat(&mut self) -> Result<(), UpstreamError> {
+        self.ask(opcode::OPTIONS, Vec::new()).await.map(drop)
+    }
+
+    pub async fn query(&mut self, text: &str) -> Result<Rows, UpstreamError> {
+        let reply = self
+            .ask(opcode::QUERY, query::encode(VERSION, text))
+            .await?;
+        let address = self.address;
+        let read = || {
+            let mut message = response::message(reply.header, &reply.body)?;
+            match message.int()? {
+                result::kind::ROWS => Rows::read(&mut message).map(Some),
+                _ => Ok(None),
+            }
+        };
+        match read() {
+            Ok(Some(rows)) => Ok(rows),
+            Ok(None) => Err(UpstreamError::Unexpected {
+                address,
+                opcode: reply.header.opcode,
+            }),
+            Err(source) => Err(UpstreamError::Protocol { address, source }),
+        }
+    }
+
+    /// Sends one request and waits for its answer; an ERROR is an error.
+    async fn ask(&mut self, opcode: u8, body: Vec<u8>) -> Result<Envelope, UpstreamError> {
+        let address = self.address;
+        let exchange = async {
+            let request = Envelope::new(VERSION.byte(), 0, opcode, body);
+            let sent = self.writer.write_all(&request.encode()).await;
+            sent.map_err(|source| UpstreamError::Broken { address, source })?;
+            loop {
+                let reply = self.receive().await?;
+                if reply.header.stream != EVENT_STREAM {
+                    return Ok(reply);
+                }
+                self.events.push_back(reply);
+            }
+        };
+        let reply = timeout(ANSWER_TIMEOUT, exchange)
+            .await
+            .map_err(|_| UpstreamError::Silent(address))??;
+        if reply.header.opcode != opcode::ERROR {
+            return Ok(reply);
+        }
+        let message = response::message(reply.header, &reply.body);
+        Err(match message.and_then(error::read) {
+            Ok((code, text)) => UpstreamError::Refused {
+                address,
+                code,
+                text: text.to_owned(),
+            },
+            Err(source) => UpstreamError::Protocol { address, source },
+        })
+    }
+
+    /// Waits for the next event. Dropping the future loses nothing.
+    pub async fn next_event(&mut self) -> Result<Envelope, UpstreamError> {
+        match self.events.pop_front() {
+            Some(event) => Ok(event),
+            None => self.receive().await,
+        }
+    }
+
+    async fn receive(&mut self) -> Result<Envelope, UpstreamError> {
+        let address = self.address;
+        loop {
+            let step = self
+                .splitter
+                .step(self.buffer.filled(), &mut |_| Verdict::Take);
+            let step = step.map_err(|source| UpstreamError::Protocol { address, source })?;
+            self.buffer.consume(step.consumed);
+            if let Some(Part::Taken(envelope)) = step.then.into_iter().next() {
+                return Ok(envelope);
+            }
+            match self.reader.read(&mut self.buffer).await {
+                Ok(0) => return Err(UpstreamError::Closed(address)),
+                Ok(_) => {}
+                Err(source) => return Err(UpstreamError::Broken { address, source }),
+            }
+        }
+    }
+}
+
+/// The address in a node event, if the envelope is one.
+pub fn node_event(envelope: &Envelope) -> Result<Option<SocketAddr>, ProtocolError> {
+    match event::read(Cursor::new(&envelope.body))? {
+        event::Event::Node { address, .. } => Ok(Some(address)),
+        event::Event::Schema | event::Event::Other => Ok(None),
+    }
+}

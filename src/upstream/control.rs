@@ -1,0 +1,227 @@
+//! The control connection: one connection of our own that learns the cluster's nodes and follows their changes.
+//!
+//! It tells everyone else through [`Balance`] and a watch channel. Without it (no role of our own on a cluster that
+//! asks for logins) the contact points stay the only nodes, and the proxy says so.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::balance::{Balance, backoff};
+use super::cluster::{self, Cluster};
+use super::connection::{Connection, node_event};
+use super::{UpstreamError, dial::Dialer};
+use crate::config::{ContactPoint, Upstream};
+
+/// Everything is read again this often, whether or not an event asked for it.
+const REFRESH_EVERY: Duration = Duration::from_secs(15);
+/// Events come in bursts, and `system.peers` is written a little after them.
+const SETTLE: Duration = Duration::from_millis(300);
+
+/// How well upstream is known at the moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Health {
+    Starting,
+    Connected,
+    /// Nodes answer, but ask for a login that Narrows does not have: the contact points are all it knows.
+    Blind(String),
+    Lost(String),
+}
+
+pub struct Control {
+    pub config: Upstream,
+    pub dialer: Dialer,
+    pub balance: Arc<Balance>,
+    /// The newest view; `None` until the first.
+    pub published: watch::Sender<Option<Arc<Cluster>>>,
+    pub health: watch::Sender<Health>,
+    /// Somebody lost a connection: look at the nodes soon.
+    pub suspicion: Arc<Notify>,
+}
+
+impl Control {
+    /// Runs for ever.
+    pub async fn run(self) {
+        let mut failures = 0;
+        let mut last_trouble = String::new();
+        loop {
+            let error = match self.connect().await {
+                Ok(connection) => {
+                    failures = 0;
+                    last_trouble.clear();
+                    self.follow(connection).await
+                }
+                Err(error) => error,
+            };
+            let trouble = error.to_string();
+            // The same trouble every few seconds is not news.
+            if trouble == last_trouble {
+                tracing::debug!(error = %trouble, "no control connection");
+            } else {
+                tracing::warn!(error = %trouble, "no control connection, trying again");
+            }
+            self.health.send_replace(match error {
+                UpstreamError::LoginRequired(_) => Health::Blind(trouble.clone()),
+                _ => Health::Lost(trouble.clone()),
+            });
+            last_trouble = trouble;
+            sleep(backoff(failures)).await;
+            failures += 1;
+        }
+    }
+
+    async fn connect(&self) -> Result<Connection, UpstreamError> {
+        let resolved = resolve(&self.config.contact_points).await;
+        if let Ok(addresses) = &resolved {
+            self.balance.set_contact_points(addresses.clone());
+        }
+        let mut candidates = self.balance.candidates(std::time::Instant::now());
+        for address in resolved? {
+            if !candidates.contains(&address) {
+                candidates.push(address);
+            }
+        }
+        let mut last = None;
+        for address in candidates {
+            match Connection::open(&self.dialer, address, self.config.credentials.as_ref()).await {
+                Ok(connection) => return Ok(connection),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(last.unwrap_or_else(|| UpstreamError::NoneReachable("no address".to_owned())))
+    }
+
+    /// Follows the cluster until the connection breaks.
+    async fn follow(&self, mut connection: Connection) -> UpstreamError {
+        if let Err(error) = connection.register().await {
+            return error;
+        }
+        loop {
+            if let Err(error) = self.refresh(&mut connection).await {
+                return error;
+            }
+            let mut due = Instant::now() + REFRESH_EVERY;
+            loop {
+                tokio::select! {
+                    () = sleep_until(due) => break,
+                    () = self.suspicion.notified() => due = due.min(Instant::now() + SETTLE),
+                    event = connection.next_event() => match event {
+                        Ok(event) if matches!(node_event(&event), Ok(Some(_))) => {
+                            due = due.min(Instant::now() + SETTLE);
+                        }
+                        Ok(_) => {}
+                        Err(error) => return error,
+                    },
+                }
+            }
+        }
+    }
+
+    async fn refresh(&self, connection: &mut Connection) -> Result<(), UpstreamError> {
+        let mut cluster = read_cluster(connection, self.config.data_center.as_deref()).await?;
+        self.probe(&mut cluster).await;
+        let cluster = Arc::new(cluster);
+        self.balance.set_cluster(cluster.clone());
+        self.health.send_replace(Health::Connected);
+        self.published.send_if_modified(|published| {
+            let changed = published.as_ref() != Some(&cluster);
+            if changed {
+                announce(published.as_deref(), &cluster);
+                *published = Some(cluster);
+            }
+            changed
+        });
+        Ok(())
+    }
+
+    /// Finds out which nodes accept connections, all at once.
+    async fn probe(&self, cluster: &mut Cluster) {
+        let mut probes = tokio::task::JoinSet::new();
+        for node in &cluster.nodes {
+            let (dialer, address) = (self.dialer.clone(), node.address);
+            probes.spawn(async move { (address, dialer.answers(address).await) });
+        }
+        while let Some(result) = probes.join_next().await {
+            let Ok((address, up)) = result else { continue };
+            for node in cluster
+                .nodes
+                .iter_mut()
+                .filter(|node| node.address == address)
+            {
+                node.up = up;
+            }
+        }
+    }
+}
+
+/// Reads the cluster's nodes; `peers_v2` where it exists, as it knows ports.
+pub async fn read_cluster(
+    connection: &mut Connection,
+    data_center: Option<&str>,
+) -> Result<Cluster, UpstreamError> {
+    let local = connection.query(cluster::LOCAL).await?;
+    let peers = match connection.query(cluster::PEERS_V2).await {
+        Err(UpstreamError::Refused { .. }) => connection.query(cluster::PEERS).await?,
+        other => other?,
+    };
+    let address = connection.address;
+    Cluster::read(&local, &peers, address, data_center).ok_or(UpstreamError::Refused {
+        address,
+        code: 0,
+        text: "system.local has no usable row".to_owned(),
+    })
+}
+
+/// All addresses of the contact points. Fails only if none resolves.
+pub async fn resolve(contact_points: &[ContactPoint]) -> Result<Vec<SocketAddr>, UpstreamError> {
+    let (mut addresses, mut last) = (Vec::new(), None);
+    for point in contact_points {
+        match tokio::net::lookup_host((point.host.as_str(), point.port)).await {
+            Ok(found) => addresses.extend(found),
+            Err(source) => {
+                last = Some(UpstreamError::Resolve {
+                    host: point.host.clone(),
+                    source,
+                })
+            }
+        }
+    }
+    match last {
+        Some(error) if addresses.is_empty() => Err(error),
+        _ => Ok(addresses),
+    }
+}
+
+fn announce(before: Option<&Cluster>, now: &Cluster) {
+    if before.is_none() {
+        let nodes = now.nodes.len();
+        tracing::info!(
+            cluster = now.name,
+            data_center = now.data_center,
+            nodes,
+            "cluster found"
+        );
+    }
+    for node in &now.nodes {
+        let was_up = before
+            .and_then(|cluster| cluster.node(node.host_id))
+            .is_none_or(|node| node.up);
+        if was_up != node.up {
+            let state = if node.up { "up" } else { "down" };
+            tracing::info!(node = %node.address, state, "node changed");
+        }
+    }
+    if !now
+        .nodes
+        .iter()
+        .any(|node| node.data_center == now.data_center)
+    {
+        tracing::warn!(
+            data_center = now.data_center,
+            "no node is in the configured upstream.data_center"
+        );
+    }
+}
