@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Says in one line each what is missing on this machine, before anything is built.
+set -u
+missing=0
+say() { echo "missing: $1" >&2; missing=1; }
+
+command -v cargo >/dev/null || say "cargo 1.90 or newer: install Rust (rustup)"
+command -v mvn >/dev/null || say "Maven: install the package maven"
+command -v python3 >/dev/null || say "Python 3.11: install the packages python3 and python3-venv"
+command -v openssl >/dev/null || say "openssl: install the package openssl"
+java=${JAVA_HOME:+$JAVA_HOME/bin/}java
+if ! command -v "$java" >/dev/null; then
+    say "a JDK 17: install the package openjdk-17-jdk-headless"
+elif ! "$java" -version 2>&1 | grep -q 'version "17'; then
+    say "a JDK 17 ($java is another version): install openjdk-17-jdk-headless and set JAVA_HOME to it"
+fi
+exit $missing
