@@ -71,7 +71,8 @@ impl App {
         metrics: Metrics,
     ) -> Result<Self, AppError> {
         let admin = bind(config.admin.listen, "admin.listen")?;
-        let (client_tls, dialer) = load_tls(&config)?;
+        let (client_tls, upstream_tls) = load_tls(&config)?;
+        let dialer = Dialer::new(config.upstream.connect_timeout, upstream_tls);
         let balance = Arc::new(Balance::default());
         let suspicion = Arc::new(Notify::new());
         let proxy = Proxy::new(
@@ -144,7 +145,7 @@ impl App {
                 return;
             }
         };
-        let (client_tls, dialer) = match load_tls(&fresh) {
+        let (client_tls, upstream_tls) = match load_tls(&fresh) {
             Ok(loaded) => loaded,
             Err(error) => {
                 tracing::error!(%error, "configuration not reloaded");
@@ -154,7 +155,7 @@ impl App {
         if let Err(error) = self.logs.set_level(&fresh.log.level) {
             tracing::error!(%error, "log.level not reloaded");
         }
-        self.proxy.reload(&fresh, client_tls, dialer);
+        self.proxy.reload(&fresh, client_tls, upstream_tls);
         let (reloaded, needs_restart) = changed_without_restart(&self.config, &fresh);
         tracing::info!(
             changed = reloaded.join(", "),
@@ -221,7 +222,12 @@ fn bind(
     })
 }
 
-fn load_tls(config: &Config) -> Result<(Option<Arc<rustls::ServerConfig>>, Dialer), tls::TlsError> {
+type LoadedTls = (
+    Option<Arc<rustls::ServerConfig>>,
+    Option<Arc<rustls::ClientConfig>>,
+);
+
+fn load_tls(config: &Config) -> Result<LoadedTls, tls::TlsError> {
     let client = config
         .client
         .tls
@@ -234,13 +240,7 @@ fn load_tls(config: &Config) -> Result<(Option<Arc<rustls::ServerConfig>>, Diale
         .as_ref()
         .map(tls::load_upstream)
         .transpose()?;
-    Ok((
-        client,
-        Dialer {
-            connect_timeout: config.upstream.connect_timeout,
-            tls: upstream,
-        },
-    ))
+    Ok((client, upstream))
 }
 
 fn threads(config: &Config) -> usize {

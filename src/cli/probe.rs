@@ -37,10 +37,7 @@ pub async fn probe(config: &Config) -> Result<String, ProbeError> {
         .as_ref()
         .map(tls::load_upstream)
         .transpose()?;
-    let dialer = Dialer {
-        connect_timeout: config.upstream.connect_timeout,
-        tls,
-    };
+    let dialer = Dialer::new(config.upstream.connect_timeout, tls);
     let mut connection = connect(config, &dialer).await?;
     let cluster = read_cluster(&mut connection, config.upstream.data_center.as_deref()).await?;
     for node in &cluster.nodes {

@@ -4,10 +4,12 @@
 //! `inspect` function as early as possible. What is forwarded is reported as a length, so that the caller can write
 //! whole runs of messages straight from its read buffer. Only a message that is taken out is copied.
 
+use std::borrow::Cow;
+
+use super::ProtocolError;
 use super::compression::Compression;
 use super::header::{Envelope, HEADER_BYTES, Header, Version, flag};
 use super::segment::{Format, Segment};
-use super::{ProtocolError, opcode};
 
 type Result<T> = std::result::Result<T, ProtocolError>;
 
@@ -161,34 +163,28 @@ impl Splitter {
         let arrived = &input[HEADER_BYTES..];
         let complete = arrived.len() >= length;
         let body = &arrived[..length.min(arrived.len())];
+        let compressed = header.has(flag::COMPRESSED);
+        let mut view = View {
+            header,
+            body: if compressed { &[] } else { body },
+            complete: complete && !compressed,
+        };
+        let mut verdict = inspect(view);
+        // Most compressed messages are decided by their header alone; the others are needed whole.
         let plain;
-        let view = if header.has(flag::COMPRESSED) && skips_inspection(header.opcode) {
-            View {
-                header,
-                body: &[],
-                complete,
-            }
-        } else if header.has(flag::COMPRESSED) {
-            if !complete {
-                return self.within_limit(length).map(|()| (0, Then::Relay));
-            }
+        if compressed && complete && matches!(verdict, Verdict::More | Verdict::Take) {
             let compression = compression.ok_or(ProtocolError::UnexpectedCompression)?;
             plain = compression.decompress_body(body, self.hold_limit)?;
-            View {
+            view = View {
                 header,
                 body: &plain,
                 complete,
-            }
-        } else {
-            View {
-                header,
-                body,
-                complete,
-            }
-        };
+            };
+            verdict = inspect(view);
+        }
         let wire_length = HEADER_BYTES + length;
-        match inspect(view) {
-            verdict @ (Verdict::Forward | Verdict::ForwardThen(_)) => {
+        match verdict {
+            Verdict::Forward | Verdict::ForwardThen(_) => {
                 if let Verdict::ForwardThen(framing) = verdict {
                     self.framing = framing;
                 }
@@ -230,15 +226,13 @@ impl Splitter {
                 Then::Relay
             }
             Carry::Nothing if segment.self_contained => self_contained(&segment, format, inspect)?,
-            Carry::Nothing => {
-                self.part(wire, segment.content()?.into_owned(), Vec::new(), inspect)?
-            }
+            Carry::Nothing => self.part(wire, segment.content()?, Vec::new(), inspect)?,
             Carry::Holding {
                 wire: held,
                 mut message,
             } => {
                 message.extend_from_slice(&segment.content()?);
-                self.part(wire, message, held, inspect)?
+                self.part(wire, message.into(), held, inspect)?
             }
         };
         Ok((segment.wire_length, then))
@@ -248,7 +242,7 @@ impl Splitter {
     fn part(
         &mut self,
         wire: &[u8],
-        message: Vec<u8>,
+        message: Cow<'_, [u8]>,
         mut held: Vec<u8>,
         inspect: &mut dyn FnMut(View<'_>) -> Verdict,
     ) -> Result<Then> {
@@ -278,7 +272,7 @@ impl Splitter {
                 held.extend_from_slice(wire);
                 self.carry = Carry::Holding {
                     wire: held,
-                    message,
+                    message: message.into_owned(),
                 };
                 Ok(Then::Replace(Vec::new()))
             }
@@ -315,18 +309,6 @@ impl Splitter {
 enum Then {
     Relay,
     Replace(Vec<Part>),
-}
-
-/// Opcodes whose compressed body is never needed: the handshake's answers.
-fn skips_inspection(code: u8) -> bool {
-    matches!(
-        code,
-        opcode::READY
-            | opcode::AUTHENTICATE
-            | opcode::AUTH_CHALLENGE
-            | opcode::AUTH_SUCCESS
-            | opcode::AUTH_RESPONSE
-    )
 }
 
 /// A segment of whole envelopes: relayed as it is unless one of them is taken out, then the others are framed anew.

@@ -22,7 +22,8 @@ pub async fn accept(
 ) {
     loop {
         match accept_one(&listener, target, &proxy).await {
-            Ok(arrival) => workers.hand_over(arrival).await,
+            Ok(Some(arrival)) => workers.hand_over(arrival).await,
+            Ok(None) => {}
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a client");
                 sleep(ACCEPT_PAUSE).await;
@@ -31,24 +32,23 @@ pub async fn accept(
     }
 }
 
+/// `None`: a connection beyond every limit, closed at once.
 async fn accept_one(
     listener: &TcpListener,
     target: Target,
     proxy: &Arc<Proxy>,
-) -> io::Result<Arrival> {
+) -> io::Result<Option<Arrival>> {
     let (stream, peer) = listener.accept().await?;
-    let admission = proxy.admit();
-    match admission {
-        Ok(_) => proxy.metrics.accepted.increment(1),
-        Err(_) => proxy.metrics.refused.increment(1),
-    }
+    let Some(admission) = proxy.admit() else {
+        return Ok(None);
+    };
     // The thread that carries the session registers the socket with its own runtime.
     let stream = stream.into_std()?;
-    Ok(Arrival {
+    Ok(Some(Arrival {
         proxy: proxy.clone(),
         stream,
         peer,
         target,
         admission,
-    })
+    }))
 }

@@ -45,14 +45,15 @@ pub struct Proxy {
     pub suspicion: Arc<Notify>,
     /// Addresses that mirrored nodes listen on now.
     pub mirrored: watch::Sender<HashSet<SocketAddr>>,
+    dialer: Dialer,
     connections: AtomicUsize,
+    turning_away: AtomicUsize,
     reloadable: Reloadable,
 }
 
 /// What SIGHUP may change under running sessions.
 struct Reloadable {
     client_tls: RwLock<Option<Arc<rustls::ServerConfig>>>,
-    dialer: RwLock<Dialer>,
     connections_max: AtomicUsize,
     idle_timeout_ms: AtomicU64,
     drain_timeout_ms: AtomicU64,
@@ -68,7 +69,6 @@ impl Proxy {
     ) -> Self {
         let reloadable = Reloadable {
             client_tls: RwLock::new(client_tls),
-            dialer: RwLock::new(dialer),
             connections_max: AtomicUsize::new(config.limits.connections),
             idle_timeout_ms: AtomicU64::new(millis(config.limits.idle_timeout)),
             drain_timeout_ms: AtomicU64::new(millis(config.limits.drain_timeout)),
@@ -78,6 +78,8 @@ impl Proxy {
             metrics: Metrics::register(),
             mirrored: watch::Sender::new(HashSet::new()),
             connections: AtomicUsize::new(0),
+            turning_away: AtomicUsize::new(0),
+            dialer,
             config,
             balance,
             suspicion,
@@ -90,18 +92,14 @@ impl Proxy {
         &self,
         config: &Config,
         client_tls: Option<Arc<rustls::ServerConfig>>,
-        dialer: Dialer,
+        upstream_tls: Option<Arc<rustls::ClientConfig>>,
     ) {
         *self
             .reloadable
             .client_tls
             .write()
             .unwrap_or_else(PoisonError::into_inner) = client_tls;
-        *self
-            .reloadable
-            .dialer
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = dialer;
+        self.dialer.set_tls(upstream_tls);
         self.reloadable
             .connections_max
             .store(config.limits.connections, Ordering::Relaxed);
@@ -121,14 +119,6 @@ impl Proxy {
             .clone()
     }
 
-    fn dialer(&self) -> Dialer {
-        self.reloadable
-            .dialer
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
-    }
-
     fn idle_timeout(&self) -> Duration {
         Duration::from_millis(self.reloadable.idle_timeout_ms.load(Ordering::Relaxed))
     }
@@ -137,25 +127,51 @@ impl Proxy {
         Duration::from_millis(self.reloadable.drain_timeout_ms.load(Ordering::Relaxed))
     }
 
-    /// Counts a connection in, or says what the limit is.
-    fn admit(self: &Arc<Self>) -> Result<Admission, usize> {
+    /// Counts a connection in. `None`: so many are being turned away already that this one is not even told.
+    fn admit(self: &Arc<Self>) -> Option<Admission> {
         let limit = self.reloadable.connections_max.load(Ordering::Relaxed);
-        if self.connections.fetch_add(1, Ordering::Relaxed) >= limit {
-            self.connections.fetch_sub(1, Ordering::Relaxed);
-            return Err(limit);
+        if self.connections.fetch_add(1, Ordering::Relaxed) < limit {
+            self.metrics.accepted.increment(1);
+            self.metrics.connections.increment(1.0);
+            return Some(Admission::Client(Arc::clone(self)));
         }
-        self.metrics.connections.increment(1.0);
-        Ok(Admission(self.clone()))
+        self.connections.fetch_sub(1, Ordering::Relaxed);
+        self.metrics.refused.increment(1);
+        if self.turning_away.fetch_add(1, Ordering::Relaxed) < TURNING_AWAY_MAX {
+            return Some(Admission::TurnedAway {
+                proxy: Arc::clone(self),
+                limit,
+            });
+        }
+        self.turning_away.fetch_sub(1, Ordering::Relaxed);
+        None
     }
 }
 
-/// One admitted client connection; dropping it makes room for another.
-struct Admission(Arc<Proxy>);
+/// Connections over the limit that wait for their error frame.
+const TURNING_AWAY_MAX: usize = 256;
+
+/// A counted client connection; dropping it makes room for another.
+enum Admission {
+    Client(Arc<Proxy>),
+    /// One too many: it gets an error frame that names the limit.
+    TurnedAway {
+        proxy: Arc<Proxy>,
+        limit: usize,
+    },
+}
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        self.0.connections.fetch_sub(1, Ordering::Relaxed);
-        self.0.metrics.connections.decrement(1.0);
+        match self {
+            Self::Client(proxy) => {
+                proxy.connections.fetch_sub(1, Ordering::Relaxed);
+                proxy.metrics.connections.decrement(1.0);
+            }
+            Self::TurnedAway { proxy, .. } => {
+                proxy.turning_away.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
     }
 }
 

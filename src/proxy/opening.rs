@@ -13,8 +13,9 @@ use tokio::time::timeout;
 
 use super::session::Session;
 use super::worker::{Arrival, Sessions, Target};
-use super::{Close, Presented, Proxy};
+use super::{Admission, Close, Presented, Proxy};
 use crate::config::TopologyMode;
+use crate::protocol::ProtocolError;
 use crate::protocol::header::{Envelope, Header, RESPONSE_BIT, Version, opcode};
 use crate::protocol::response::error::{self, ErrorCode};
 use crate::transport::{self, Buffer, Reader, Stream, Writer, close_gently};
@@ -26,6 +27,7 @@ enum First {
     Frame(Version, Header),
     /// A protocol version that is not ours.
     Foreign(u8),
+    Broken(ProtocolError),
 }
 
 /// Serves one client from the first byte to the last.
@@ -37,7 +39,7 @@ pub(super) async fn serve(arrival: Arrival, sessions: Rc<Sessions>) {
         target,
         admission,
     } = arrival;
-    let close = match open(&proxy, stream, target, admission.as_ref().err().copied()).await {
+    let close = match open(&proxy, stream, target, &admission).await {
         Ok(Some(opened)) => {
             tracing::debug!(%peer, upstream = %opened.session.upstream_address, "session begins");
             sessions.add(&opened.session);
@@ -71,7 +73,7 @@ async fn open(
     proxy: &std::sync::Arc<Proxy>,
     stream: std::net::TcpStream,
     target: Target,
-    over_limit: Option<usize>,
+    admission: &Admission,
 ) -> io::Result<Option<Opened>> {
     let (mut reader, writer, local) = accept(proxy, stream).await?;
     let mut buffer = Buffer::default();
@@ -86,8 +88,12 @@ async fn open(
             let body = error::unsupported_version(version & !RESPONSE_BIT);
             return turn_away(reader, writer, Version::HIGHEST, 0, body).await;
         }
+        First::Broken(error) => {
+            let body = error::encode(ErrorCode::Protocol, &format!("narrows: {error}"));
+            return turn_away(reader, writer, Version::HIGHEST, 0, body).await;
+        }
     };
-    if let Some(limit) = over_limit {
+    if let Admission::TurnedAway { limit, .. } = admission {
         let text = format!(
             "narrows: {limit} clients are connected, the limit of limits.connections; try again later"
         );
@@ -97,7 +103,8 @@ async fn open(
     let (address, upstream, lease) = match dial(proxy, target).await {
         Ok(dialled) => dialled,
         Err(reason) => {
-            tracing::warn!(error = %reason, "a client is turned away");
+            // The control connection meets the same trouble and says so once.
+            tracing::debug!(error = %reason, "a client is turned away");
             let body = error::encode(ErrorCode::Overloaded, &format!("narrows: {reason}"));
             return turn_away(reader, writer, version, header.stream, body).await;
         }
@@ -153,7 +160,7 @@ async fn first_frame(reader: &mut Reader, buffer: &mut Buffer) -> io::Result<Fir
             match Header::peek(buffer.filled()) {
                 Ok(Some(header)) => return Ok(First::Frame(version, header)),
                 Ok(None) => {}
-                Err(_) => return Err(io::ErrorKind::InvalidData.into()),
+                Err(error) => return Ok(First::Broken(error)),
             }
         }
         if reader.read(buffer).await? == 0 {
@@ -184,10 +191,9 @@ async fn dial(
         Target::Any => proxy.balance.candidates(Instant::now()),
         Target::Node(address) => vec![address],
     };
-    let dialer = proxy.dialer();
     let mut tried = Vec::new();
     for address in candidates {
-        match dialer.dial(address).await {
+        match proxy.dialer.dial(address).await {
             Ok(stream) => return Ok((address, stream, proxy.balance.connected(address))),
             Err(error) => {
                 tracing::debug!(%error, "dialling failed");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::pending::{BoundValue, Pending, TopologyRead};
 use super::session::Session;
 use crate::config::TopologyMode;
-use crate::protocol::header::{Header, Version, opcode};
+use crate::protocol::header::{Header, opcode};
 use crate::protocol::request::parameters::Parameters;
 use crate::protocol::request::{self, batch, execute, query, startup};
 use crate::protocol::response::error::{self, ErrorCode};
@@ -80,19 +80,20 @@ impl Session {
             ));
         }
         match header.opcode {
-            opcode::EXECUTE => self.decide_execute(header, request::message(header, body)?),
+            opcode::EXECUTE => self.decide_execute(request::message(header, body)?),
             opcode::QUERY => self.decide_query(request::message(header, body)?),
             opcode::BATCH => self.decide_batch(request::message(header, body)?),
             opcode::PREPARE => self.decide_prepare(request::message(header, body)?),
             opcode::OPTIONS => Ok(Decision::Watch(Pending::Options)),
-            opcode::STARTUP => Ok(Decision::Startup(startup::compression(request::message(
-                header, body,
-            )?)?)),
+            // Once upstream has answered it, another one changes nothing.
+            opcode::STARTUP if !self.started.get() => Ok(Decision::Startup(startup::compression(
+                request::message(header, body)?,
+            )?)),
             _ => Ok(Decision::Forward),
         }
     }
 
-    fn decide_execute(&self, _header: Header, mut message: Cursor<'_>) -> Result<Decision> {
+    fn decide_execute(&self, mut message: Cursor<'_>) -> Result<Decision> {
         let id = execute::id(&mut message)?;
         let Some(shape) = self.proxy.prepared.get(id) else {
             return Ok(Decision::Refuse(error::unprepared(id), Refusal::Unprepared));
@@ -108,18 +109,23 @@ impl Session {
 
     fn decide_query(&self, mut message: Cursor<'_>) -> Result<Decision> {
         let text = query::text(&mut message)?;
-        let keyspace = self.keyspace.borrow();
-        let version = self.version.get();
-        let parameters = || Parameters::read(version, &mut message.clone());
-        let shape = match classify(text, keyspace.as_deref()) {
-            // An unqualified name is in the keyspace that the request names, if it does (v5).
-            Shape::Other | Shape::Topology(_) if version == Version::V5 => {
-                let named = parameters()?.keyspace;
-                classify(text, named.or(keyspace.as_deref()))
+        let parameters = || Parameters::read(self.version.get(), &mut message.clone());
+        // The keyspace that the request names itself (v5) comes first; without all of the request it cannot be told.
+        let mut unknown = Ok(());
+        let shape = classify(text, || match parameters() {
+            Ok(parameters) => self.is_system(parameters.keyspace),
+            Err(error) => {
+                unknown = Err(error);
+                false
             }
-            shape => shape,
-        };
+        });
+        unknown?;
         self.decide_shape(shape, parameters)
+    }
+
+    /// Whether unqualified names are in `system`, for a request that names this keyspace or none.
+    fn is_system(&self, named: Option<&str>) -> bool {
+        named.or(self.keyspace.borrow().as_deref()) == Some("system")
     }
 
     fn decide_shape<'a>(
@@ -149,9 +155,8 @@ impl Session {
 
     fn decide_prepare(&self, mut message: Cursor<'_>) -> Result<Decision> {
         let text = query::text(&mut message)?;
-        let session_keyspace = self.keyspace.borrow();
         let named = query::prepare_keyspace(self.version.get(), message)?;
-        let shape = classify(text, named.or(session_keyspace.as_deref()));
+        let shape = classify(text, || self.is_system(named));
         Ok(Decision::Watch(Pending::Prepare(shape)))
     }
 

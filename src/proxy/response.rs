@@ -35,6 +35,7 @@ impl Session {
 
     /// v5 speaks in segments from here on, in both directions (native_protocol_v5 §2.3.1).
     fn judge_ready(&self) -> Verdict {
+        self.started.set(true);
         if self.version.get() < Version::V5 {
             return Verdict::Forward;
         }

@@ -29,12 +29,16 @@ pub(super) struct Session {
     /// What the client's STARTUP asked for; frames say themselves whether they use it.
     pub(super) compression: Cell<Option<Compression>>,
     pub(super) framing: Cell<Framing>,
+    /// Upstream has answered the STARTUP.
+    pub(super) started: Cell<bool>,
     pub(super) keyspace: RefCell<Option<String>>,
     pub(super) pending: RefCell<HashMap<i16, Pending>>,
     /// ERROR bodies for requests that were taken out, in the order they were.
     pub(super) refusals: RefCell<VecDeque<Vec<u8>>>,
     pub(super) requests: Cell<u64>,
     pub(super) replies: Cell<u64>,
+    /// A reply is on its way to the client, in part or in whole.
+    replying: Cell<bool>,
     /// Replies that arrived and wait for something before the client gets them.
     pub(super) held: Cell<u64>,
     pub(super) last_own_stream: Cell<i16>,
@@ -69,11 +73,13 @@ impl Session {
             version: Cell::new(version),
             compression: Cell::new(None),
             framing: Cell::new(Framing::Bare(None)),
+            started: Cell::new(false),
             keyspace: RefCell::default(),
             pending: RefCell::default(),
             refusals: RefCell::default(),
             requests: Cell::new(0),
             replies: Cell::new(0),
+            replying: Cell::new(false),
             held: Cell::new(0),
             last_own_stream: Cell::new(super::own::FIRST_STREAM),
             client: Mutex::new(client),
@@ -191,6 +197,7 @@ impl Session {
                 }
                 continue;
             }
+            self.replying.set(true);
             if lane
                 .relay(&step, buffer.filled(), splitter.at_boundary())
                 .await
@@ -208,6 +215,7 @@ impl Session {
                     return Close::Client;
                 }
             }
+            self.replying.set(!splitter.at_boundary());
         }
     }
 
@@ -253,7 +261,7 @@ impl Session {
     }
 
     pub(super) fn has_requests_under_way(&self) -> bool {
-        self.requests.get() > self.replies.get() || self.held.get() > 0
+        self.requests.get() > self.replies.get() || self.replying.get() || self.held.get() > 0
     }
 
     /// A number that moves whenever a message passes.

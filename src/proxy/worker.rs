@@ -28,8 +28,7 @@ pub struct Arrival {
     pub(super) stream: std::net::TcpStream,
     pub(super) peer: SocketAddr,
     pub(super) target: Target,
-    /// `Err`: it is one too many; the limit.
-    pub(super) admission: Result<Admission, usize>,
+    pub(super) admission: Admission,
 }
 
 /// Which upstream node a listener stands for.

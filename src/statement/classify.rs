@@ -15,14 +15,15 @@ pub enum Shape {
     Other,
 }
 
-/// Reads a text, with the keyspace that its unqualified names are in. Looks no further than it must.
-pub fn classify(text: &str, keyspace: Option<&str>) -> Shape {
+/// Reads a text, no further than it must. `in_system` is asked only where an unqualified name would matter: whether
+/// those are in the keyspace `system`.
+pub fn classify(text: &str, in_system: impl FnOnce() -> bool) -> Shape {
     let mut lexer = Lexer::new(text);
     let Some(first) = lexer.next() else {
         return Shape::Other;
     };
     if first.is_word(text, "select") {
-        match topology_table(text, lexer, keyspace) {
+        match topology_table(text, lexer, in_system) {
             Some(table) => Shape::Topology(Box::new(TopologySelect::parse(text, table))),
             None => Shape::Other,
         }
@@ -39,7 +40,11 @@ pub fn classify(text: &str, keyspace: Option<&str>) -> Shape {
 }
 
 /// The topology table that a SELECT reads, if it does. A SELECT has one FROM outside of brackets.
-fn topology_table(text: &str, lexer: Lexer<'_>, keyspace: Option<&str>) -> Option<TopologyTable> {
+fn topology_table(
+    text: &str,
+    lexer: Lexer<'_>,
+    in_system: impl FnOnce() -> bool,
+) -> Option<TopologyTable> {
     let mut depth = 0_i32;
     let mut tokens = lexer.skip_while(|token| {
         depth += bracket(token);
@@ -47,14 +52,19 @@ fn topology_table(text: &str, lexer: Lexer<'_>, keyspace: Option<&str>) -> Optio
     });
     tokens.next()?;
     let first = tokens.next()?.name(text)?;
-    let (keyspace, table) = match tokens.next() {
-        Some(dot) if dot.is_symbol('.') => (Some(first), tokens.next()?.name(text)?),
-        _ => (keyspace.map(str::to_owned), first),
+    let qualified = tokens.next().is_some_and(|token| token.is_symbol('.'));
+    let table = if qualified {
+        tokens.next()?.name(text)?
+    } else {
+        first.clone()
     };
-    if keyspace.as_deref() != Some("system") {
-        return None;
-    }
-    TopologyTable::from_name(&table)
+    let table = TopologyTable::from_name(&table)?;
+    let system = if qualified {
+        first == "system"
+    } else {
+        in_system()
+    };
+    system.then_some(table)
 }
 
 fn bracket(token: &Token) -> i32 {
@@ -72,7 +82,7 @@ mod tests {
     use super::*;
 
     fn topology(text: &str, keyspace: Option<&str>) -> Option<TopologyTable> {
-        match classify(text, keyspace) {
+        match classify(text, || keyspace == Some("system")) {
             Shape::Topology(select) => Some(select.table),
             _ => None,
         }
@@ -116,10 +126,13 @@ mod tests {
             "INSERT INTO system.local",
             "x",
         ] {
-            assert_eq!(classify(text, None), Shape::Other, "{text}");
+            assert_eq!(classify(text, || false), Shape::Other, "{text}");
         }
-        assert_eq!(classify("use ks", None), Shape::Use);
-        assert_eq!(classify(" -- c\nCREATE TABLE x", None), Shape::SchemaChange);
-        assert_eq!(classify("DROP INDEX i", None), Shape::SchemaChange);
+        assert_eq!(classify("use ks", || false), Shape::Use);
+        assert_eq!(
+            classify(" -- c\nCREATE TABLE x", || false),
+            Shape::SchemaChange
+        );
+        assert_eq!(classify("DROP INDEX i", || false), Shape::SchemaChange);
     }
 }

@@ -1,7 +1,7 @@
 //! Opens one connection to one node: TCP within a time limit, then TLS if it is configured.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use rustls::pki_types::ServerName;
@@ -14,11 +14,30 @@ use crate::transport::{self, Stream};
 /// How nodes are dialled; the same for clients' connections and for our own.
 #[derive(Clone)]
 pub struct Dialer {
-    pub connect_timeout: Duration,
-    pub tls: Option<Arc<rustls::ClientConfig>>,
+    connect_timeout: Duration,
+    /// Shared by all clones, so that reloaded certificates reach every one.
+    tls: Arc<RwLock<Option<Arc<rustls::ClientConfig>>>>,
 }
 
 impl Dialer {
+    pub fn new(connect_timeout: Duration, tls: Option<Arc<rustls::ClientConfig>>) -> Self {
+        Self {
+            connect_timeout,
+            tls: Arc::new(RwLock::new(tls)),
+        }
+    }
+
+    pub fn set_tls(&self, tls: Option<Arc<rustls::ClientConfig>>) {
+        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
+    }
+
+    fn tls(&self) -> Option<Arc<rustls::ClientConfig>> {
+        self.tls
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
     pub async fn dial(&self, address: SocketAddr) -> Result<Stream, UpstreamError> {
         let within = self.connect_timeout;
         let stream = match timeout(within, TcpStream::connect(address)).await {
@@ -28,10 +47,10 @@ impl Dialer {
         };
         transport::configure(&stream)
             .map_err(|source| UpstreamError::Connect { address, source })?;
-        let Some(tls) = &self.tls else {
+        let Some(tls) = self.tls() else {
             return Ok(Stream::Tcp(stream));
         };
-        let connector = tokio_rustls::TlsConnector::from(tls.clone());
+        let connector = tokio_rustls::TlsConnector::from(tls);
         let name = ServerName::IpAddress(address.ip().into());
         match timeout(within, connector.connect(name, stream)).await {
             Ok(Ok(stream)) => Ok(Stream::Tls(Box::new(stream.into()))),
