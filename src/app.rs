@@ -70,6 +70,7 @@ impl App {
         logs: LogControl,
         metrics: Metrics,
     ) -> Result<Self, AppError> {
+        allow_open_files(config.limits.connections);
         let admin = bind(config.admin.listen, "admin.listen")?;
         let (client_tls, upstream_tls) = load_tls(&config)?;
         let dialer = Dialer::new(config.upstream.connect_timeout, upstream_tls);
@@ -241,6 +242,32 @@ fn load_tls(config: &Config) -> Result<LoadedTls, tls::TlsError> {
         .map(tls::load_upstream)
         .transpose()?;
     Ok((client, upstream))
+}
+
+/// Every client needs two descriptors. The soft limit is often 1024 for the sake of programs that use select().
+fn allow_open_files(connections: usize) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    const OTHERS: u64 = 256;
+    let wanted = 2 * connections as u64 + OTHERS;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return;
+    }
+    let current = limit.maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    let raised = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: Some(current),
+            ..limit
+        },
+    );
+    if raised.is_err() || current < wanted {
+        tracing::warn!(
+            wanted,
+            limit = current,
+            "too few open files are allowed for limits.connections; raise the hard limit (ulimit -Hn) or lower it"
+        );
+    }
 }
 
 fn threads(config: &Config) -> usize {

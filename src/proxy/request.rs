@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::pending::{BoundValue, Pending, TopologyRead};
-use super::session::Session;
+use super::session::{Session, Stage};
 use crate::config::TopologyMode;
 use crate::protocol::header::{Header, opcode};
 use crate::protocol::request::parameters::Parameters;
@@ -86,9 +86,9 @@ impl Session {
             opcode::PREPARE => self.decide_prepare(request::message(header, body)?),
             opcode::OPTIONS => Ok(Decision::Watch(Pending::Options)),
             // Once upstream has answered it, another one changes nothing.
-            opcode::STARTUP if !self.started.get() => Ok(Decision::Startup(startup::compression(
-                request::message(header, body)?,
-            )?)),
+            opcode::STARTUP if self.stage.get() == Stage::Opening => Ok(Decision::Startup(
+                startup::compression(request::message(header, body)?)?,
+            )),
             _ => Ok(Decision::Forward),
         }
     }

@@ -4,7 +4,7 @@ use std::io;
 use std::rc::Rc;
 
 use super::pending::Pending;
-use super::session::Session;
+use super::session::{Session, Stage};
 use super::{agreement, events, system_tables};
 use crate::protocol::header::{Envelope, Version, opcode};
 use crate::protocol::response::{self, event, result, supported};
@@ -21,7 +21,12 @@ impl Session {
     pub(super) fn judge_reply(&self, view: View<'_>) -> Verdict {
         let verdict = match view.header.opcode {
             opcode::EVENT => return judge_event(view),
-            opcode::READY | opcode::AUTHENTICATE => self.judge_ready(),
+            opcode::READY => self.judge_accepted(Stage::Established),
+            opcode::AUTHENTICATE => self.judge_accepted(Stage::Authenticating),
+            opcode::AUTH_SUCCESS => {
+                self.stage.set(Stage::Established);
+                Verdict::Forward
+            }
             _ if self.pending.borrow().is_empty() => Verdict::Forward,
             _ => self.judge_watched(view),
         };
@@ -33,9 +38,10 @@ impl Session {
         verdict
     }
 
-    /// v5 speaks in segments from here on, in both directions (native_protocol_v5 §2.3.1).
-    fn judge_ready(&self) -> Verdict {
-        self.started.set(true);
+    /// The STARTUP was accepted: v5 speaks in segments from here on, both ways (native_protocol_v5 §2.3.1). READY also
+    /// answers REGISTER, when the framing is what it was.
+    fn judge_accepted(&self, stage: Stage) -> Verdict {
+        self.stage.set(stage);
         if self.version.get() < Version::V5 {
             return Verdict::Forward;
         }

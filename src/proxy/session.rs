@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
+use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,10 +14,11 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
 use super::pending::Pending;
+use super::response::REPLY_BYTES_HELD_MAX;
 use super::{Close, Presented, Proxy};
 use crate::protocol::header::{Envelope, RESPONSE_BIT, Version, opcode};
 use crate::protocol::response::error::{self, ErrorCode};
-use crate::protocol::splitter::{Framing, Part, Splitter, Step};
+use crate::protocol::splitter::{Framing, Part, Splitter, Step, Verdict, View};
 use crate::protocol::{Compression, ProtocolError};
 use crate::transport::{Buffer, Reader, Writer, close_gently};
 
@@ -29,8 +31,7 @@ pub(super) struct Session {
     /// What the client's STARTUP asked for; frames say themselves whether they use it.
     pub(super) compression: Cell<Option<Compression>>,
     pub(super) framing: Cell<Framing>,
-    /// Upstream has answered the STARTUP.
-    pub(super) started: Cell<bool>,
+    pub(super) stage: Cell<Stage>,
     pub(super) keyspace: RefCell<Option<String>>,
     pub(super) pending: RefCell<HashMap<i16, Pending>>,
     /// ERROR bodies for requests that were taken out, in the order they were.
@@ -49,6 +50,16 @@ pub(super) struct Session {
     /// Ends the session from outside.
     close: Notify,
     close_reason: Cell<Close>,
+}
+
+/// How far the client's handshake has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Upstream has not accepted a STARTUP yet.
+    Opening,
+    /// Upstream asks for a login.
+    Authenticating,
+    Established,
 }
 
 /// How a session ended, with what the client must still be told.
@@ -73,7 +84,7 @@ impl Session {
             version: Cell::new(version),
             compression: Cell::new(None),
             framing: Cell::new(Framing::Bare(None)),
-            started: Cell::new(false),
+            stage: Cell::new(Stage::Opening),
             keyspace: RefCell::default(),
             pending: RefCell::default(),
             refusals: RefCell::default(),
@@ -121,62 +132,52 @@ impl Session {
     }
 
     /// Client to upstream.
-    async fn relay_requests(self: &Rc<Self>, reader: &mut Reader, mut buffer: Buffer) -> Ending {
-        let mut splitter = Splitter::new(self.proxy.config.limits.request_bytes);
-        let mut lane = Lane::new(&self.upstream);
+    async fn relay_requests(self: &Rc<Self>, client: &mut Reader, already_read: Buffer) -> Ending {
+        let held_max = self.proxy.config.limits.request_bytes;
+        let mut direction = Direction::new(&self.upstream, already_read, held_max);
         loop {
-            splitter.set_framing(self.framing.get());
             let before = self.requests.get();
-            let step = match splitter.step(buffer.filled(), &mut |view| self.judge_request(view)) {
-                Ok(step) => step,
-                Err(error) => return Ending::Bad(error),
-            };
+            let step =
+                match direction.split(self.framing.get(), &mut |view| self.judge_request(view)) {
+                    Ok(step) => step,
+                    Err(error) => return Ending::Bad(error),
+                };
             self.proxy
                 .metrics
                 .forwarded
                 .increment(self.requests.get() - before);
             if step.consumed == 0 {
-                if self.draining.get() && splitter.at_boundary() {
+                if self.draining.get() && direction.at_boundary() {
                     std::future::pending::<()>().await;
                 }
-                match reader.read(&mut buffer).await {
-                    Ok(count @ 1..) => self.proxy.metrics.client_bytes.increment(count as u64),
-                    Ok(0) | Err(_) => return Ending::Quiet(Close::Client),
+                match direction.read(client).await {
+                    Some(count) => self.proxy.metrics.client_bytes.increment(count),
+                    None => return Ending::Quiet(Close::Client),
                 }
                 continue;
             }
-            if lane
-                .relay(&step, buffer.filled(), splitter.at_boundary())
-                .await
-                .is_err()
-            {
+            if direction.relay(&step).await.is_err() {
                 return Ending::Quiet(Close::Upstream);
             }
-            buffer.consume(step.consumed);
             for part in step.then {
-                let done = match part {
-                    Part::Raw(bytes) => lane
-                        .write(&bytes, splitter.at_boundary())
-                        .await
-                        .map_err(|_| Close::Upstream),
-                    Part::Taken(request) => self.refuse(&request).await.map_err(|_| Close::Client),
+                let (done, whose) = match part {
+                    Part::Raw(bytes) => (direction.write(&bytes).await, Close::Upstream),
+                    Part::Taken(request) => (self.refuse(&request).await, Close::Client),
                 };
-                if let Err(close) = done {
-                    return Ending::Quiet(close);
+                if done.is_err() {
+                    return Ending::Quiet(whose);
                 }
             }
         }
     }
 
     /// Upstream to client.
-    async fn relay_replies(self: &Rc<Self>, mut reader: Reader) -> Close {
-        let mut splitter = Splitter::new(super::response::REPLY_BYTES_HELD_MAX);
-        let mut lane = Lane::new(&self.client);
-        let mut buffer = Buffer::default();
+    async fn relay_replies(self: &Rc<Self>, mut upstream: Reader) -> Close {
+        let mut direction = Direction::new(&self.client, Buffer::default(), REPLY_BYTES_HELD_MAX);
         loop {
-            splitter.set_framing(self.framing.get());
             let before = self.replies.get();
-            let step = match splitter.step(buffer.filled(), &mut |view| self.judge_reply(view)) {
+            let step = match direction.split(self.framing.get(), &mut |view| self.judge_reply(view))
+            {
                 Ok(step) => step,
                 Err(error) => {
                     tracing::warn!(upstream = %self.upstream_address, %error, "upstream sent what is not CQL");
@@ -188,9 +189,9 @@ impl Session {
                 .replies
                 .increment(self.replies.get() - before);
             if step.consumed == 0 {
-                match reader.read(&mut buffer).await {
-                    Ok(count @ 1..) => self.proxy.metrics.upstream_bytes.increment(count as u64),
-                    Ok(0) | Err(_) => {
+                match direction.read(&mut upstream).await {
+                    Some(count) => self.proxy.metrics.upstream_bytes.increment(count),
+                    None => {
                         self.proxy.suspicion.notify_one();
                         return Close::Upstream;
                     }
@@ -198,29 +199,24 @@ impl Session {
                 continue;
             }
             self.replying.set(true);
-            if lane
-                .relay(&step, buffer.filled(), splitter.at_boundary())
-                .await
-                .is_err()
-            {
+            if direction.relay(&step).await.is_err() {
                 return Close::Client;
             }
-            buffer.consume(step.consumed);
             for part in step.then {
                 let done = match part {
-                    Part::Raw(bytes) => lane.write(&bytes, splitter.at_boundary()).await,
+                    Part::Raw(bytes) => direction.write(&bytes).await,
                     Part::Taken(reply) => self.take_reply(reply).await,
                 };
                 if done.is_err() {
                     return Close::Client;
                 }
             }
-            self.replying.set(!splitter.at_boundary());
+            self.replying.set(!direction.at_boundary());
         }
     }
 
     /// Answers a request that was taken out with the error that `judge_request` left for it.
-    async fn refuse(&self, request: &Envelope) -> std::io::Result<()> {
+    async fn refuse(&self, request: &Envelope) -> io::Result<()> {
         let body = self.refusals.borrow_mut().pop_front();
         let body = body.unwrap_or_else(|| {
             error::encode(ErrorCode::Server, "narrows: request without an answer")
@@ -236,7 +232,7 @@ impl Session {
         flags: u8,
         opcode: u8,
         body: Vec<u8>,
-    ) -> std::io::Result<()> {
+    ) -> io::Result<()> {
         let version = self.version.get().byte() | RESPONSE_BIT;
         let reply = Envelope::with_flags(version, flags, stream, opcode, body);
         let mut client = self.client.lock().await;
@@ -244,7 +240,7 @@ impl Session {
     }
 
     /// Sends upstream a request of our own, between two of the client's.
-    pub(super) async fn send_upstream(&self, request: &Envelope) -> std::io::Result<()> {
+    pub(super) async fn send_upstream(&self, request: &Envelope) -> io::Result<()> {
         let mut upstream = self.upstream.lock().await;
         upstream.write_all(&self.framing.get().frame(request)).await
     }
@@ -284,37 +280,76 @@ impl Session {
     }
 }
 
-/// The way to one writer. Keeps it locked while a message is relayed in parts, so that nobody writes into it.
-struct Lane<'a> {
+/// One direction of a session: what was read and not relayed yet, and the way to the other side's writer.
+struct Direction<'a> {
+    buffer: Buffer,
+    splitter: Splitter,
     writer: &'a Mutex<Writer>,
-    held: Option<MutexGuard<'a, Writer>>,
+    /// Kept while a message is relayed in parts, so that nobody writes into it.
+    locked: Option<MutexGuard<'a, Writer>>,
 }
 
-impl<'a> Lane<'a> {
-    fn new(writer: &'a Mutex<Writer>) -> Self {
-        Self { writer, held: None }
+impl<'a> Direction<'a> {
+    fn new(writer: &'a Mutex<Writer>, buffer: Buffer, held_max: usize) -> Self {
+        Self {
+            buffer,
+            splitter: Splitter::new(held_max),
+            writer,
+            locked: None,
+        }
     }
 
-    async fn relay(&mut self, step: &Step, input: &[u8], at_boundary: bool) -> std::io::Result<()> {
-        match step.relay {
-            0 => Ok(()),
-            // Parts follow: whatever came before them ended between two messages.
-            count => {
-                self.write(&input[..count], at_boundary || !step.then.is_empty())
-                    .await
+    fn at_boundary(&self) -> bool {
+        self.splitter.at_boundary()
+    }
+
+    fn split(
+        &mut self,
+        framing: Framing,
+        judge: &mut dyn FnMut(View<'_>) -> Verdict,
+    ) -> Result<Step, ProtocolError> {
+        self.splitter.set_framing(framing);
+        self.splitter.step(self.buffer.filled(), judge)
+    }
+
+    /// Reads more; `None` at the end of the stream, however it came.
+    async fn read(&mut self, reader: &mut Reader) -> Option<u64> {
+        match reader.read(&mut self.buffer).await {
+            Ok(0) | Err(_) => None,
+            Ok(count) => Some(count as u64),
+        }
+    }
+
+    /// Forwards the run that a step begins with, and drops all that it consumed.
+    async fn relay(&mut self, step: &Step) -> io::Result<()> {
+        if step.relay > 0 {
+            let mut writer = self.lock().await;
+            writer
+                .write_all(&self.buffer.filled()[..step.relay])
+                .await?;
+            // Where parts follow, the run before them ended between two messages.
+            if step.then.is_empty() && !self.at_boundary() {
+                self.locked = Some(writer);
             }
         }
+        self.buffer.consume(step.consumed);
+        Ok(())
     }
 
-    async fn write(&mut self, bytes: &[u8], at_boundary: bool) -> std::io::Result<()> {
-        let mut writer = match self.held.take() {
-            Some(writer) => writer,
-            None => self.writer.lock().await,
-        };
+    /// Forwards messages that were held back or framed anew.
+    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut writer = self.lock().await;
         writer.write_all(bytes).await?;
-        if !at_boundary {
-            self.held = Some(writer);
+        if !self.at_boundary() {
+            self.locked = Some(writer);
         }
         Ok(())
+    }
+
+    async fn lock(&mut self) -> MutexGuard<'a, Writer> {
+        match self.locked.take() {
+            Some(writer) => writer,
+            None => self.writer.lock().await,
+        }
     }
 }

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
-use super::session::Session;
+use super::session::{Session, Stage};
 use super::{Admission, Close, Proxy, opening};
 
 /// Accepted connections that a busy thread has not taken yet.
@@ -122,7 +122,7 @@ async fn carry(
                 Some(arrival) => begin(arrival, sessions.clone(), counted.clone()),
                 None => break,
             },
-            _ = housekeeping.tick() => sessions.close_idle(),
+            _ = housekeeping.tick() => sessions.close_overdue(),
             _ = drain.changed() => break,
         }
     }
@@ -162,20 +162,24 @@ pub(super) struct Sessions {
 
 struct Kept {
     session: Weak<Session>,
+    began: Instant,
     /// The activity last seen, and when it last changed.
     seen: Cell<(u64, Instant)>,
 }
 
 impl Sessions {
     pub(super) fn add(&self, session: &Rc<Session>) {
-        let seen = Cell::new((session.activity(), Instant::now()));
+        let began = Instant::now();
+        let seen = Cell::new((session.activity(), began));
         self.all.borrow_mut().push(Kept {
             session: Rc::downgrade(session),
+            began,
             seen,
         });
     }
 
-    fn close_idle(&self) {
+    /// Ends sessions that are idle for too long, or that never finish their handshake.
+    fn close_overdue(&self) {
         let now = Instant::now();
         self.all.borrow_mut().retain(|kept| {
             let Some(session) = kept.session.upgrade() else {
@@ -186,6 +190,10 @@ impl Sessions {
                 kept.seen.set((session.activity(), now));
             } else if now - since > session.proxy.idle_timeout() {
                 session.close(Close::Idle);
+            }
+            let patience = session.proxy.config.limits.handshake_timeout;
+            if session.stage.get() != Stage::Established && now - kept.began > patience {
+                session.close(Close::Handshake);
             }
             true
         });

@@ -16,6 +16,8 @@ use super::connection::{Connection, node_event};
 use super::{UpstreamError, dial::Dialer};
 use crate::config::{ContactPoint, Upstream};
 
+const NODES: &str = "narrows_upstream_nodes";
+
 /// Everything is read again this often, whether or not an event asked for it.
 const REFRESH_EVERY: Duration = Duration::from_secs(15);
 /// Events come in bursts, and `system.peers` is written a little after them.
@@ -124,6 +126,7 @@ impl Control {
         let mut cluster = read_cluster(connection, self.config.data_center.as_deref()).await?;
         self.probe(&mut cluster).await;
         let cluster = Arc::new(cluster);
+        count_nodes(&cluster);
         self.balance.set_cluster(cluster.clone());
         self.health.send_replace(Health::Connected);
         self.published.send_if_modified(|published| {
@@ -193,6 +196,12 @@ pub async fn resolve(contact_points: &[ContactPoint]) -> Result<Vec<SocketAddr>,
         Some(error) if addresses.is_empty() => Err(error),
         _ => Ok(addresses),
     }
+}
+
+fn count_nodes(cluster: &Cluster) {
+    let up = cluster.nodes.iter().filter(|node| node.up).count();
+    metrics::gauge!(NODES, "state" => "up").set(up as f64);
+    metrics::gauge!(NODES, "state" => "down").set((cluster.nodes.len() - up) as f64);
 }
 
 fn announce(before: Option<&Cluster>, now: &Cluster) {
