@@ -175,8 +175,12 @@ impl App {
         for task in &self.tasks {
             task.abort();
         }
-        self.workers
-            .drain(Instant::now() + self.proxy.drain_timeout());
+        let deadline = Instant::now() + self.proxy.drain_timeout();
+        // Waiting for threads blocks, and this thread must still close the listeners and answer `/readyz`.
+        let drained = tokio::task::spawn_blocking(move || self.workers.drain(deadline));
+        if drained.await.is_err() {
+            tracing::error!("draining panicked; please report this");
+        }
         tracing::info!("stopped");
     }
 }

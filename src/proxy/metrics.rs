@@ -12,6 +12,7 @@ pub(super) const UPSTREAM_BYTES_TOTAL: &str = "narrows_proxy_upstream_bytes_tota
 pub(super) const CLOSES_TOTAL: &str = "narrows_proxy_closes_total";
 pub(super) const HELD_SCHEMA_CHANGES_TOTAL: &str = "narrows_proxy_held_schema_changes_total";
 pub(super) const DIAL_FAILURES_TOTAL: &str = "narrows_upstream_dial_failures_total";
+pub(super) const PREPARED_UPSTREAM_TOTAL: &str = "narrows_proxy_prepared_upstream_total";
 pub(super) const PREPARED_STATEMENTS: &str = "narrows_proxy_prepared_statements";
 
 /// Why a session ended.
@@ -71,6 +72,8 @@ pub struct Metrics {
     pub held_schema_changes: Counter,
     pub dial_failures: Counter,
     pub prepared: Gauge,
+    /// Statements that the proxy prepared on a node by itself, before their first use there.
+    pub prepared_upstream: Counter,
     closes: [Counter; Close::ALL.len()],
 }
 
@@ -91,6 +94,7 @@ impl Metrics {
             held_schema_changes: counter!(HELD_SCHEMA_CHANGES_TOTAL),
             dial_failures: counter!(DIAL_FAILURES_TOTAL),
             prepared: gauge!(PREPARED_STATEMENTS),
+            prepared_upstream: counter!(PREPARED_UPSTREAM_TOTAL),
             closes: Close::ALL.map(|close| counter!(CLOSES_TOTAL, "reason" => close.label())),
         }
     }

@@ -84,6 +84,7 @@ async fn open(
     };
     let (version, header) = match first {
         First::Frame(version, header) => (version, header),
+        // On stream 0, as 4.1 does. 5.0.9 takes the request's, which gocql v2 does not understand when it must downgrade.
         First::Foreign(version) => {
             let body = error::unsupported_version(version & !RESPONSE_BIT);
             return turn_away(reader, writer, Version::HIGHEST, 0, body).await;

@@ -2,9 +2,12 @@
 //!
 //! Ids run from −2 down (−1 is for events); Cassandra echoes them in v3, v4 and v5.
 
+use std::sync::Arc;
+
 use tokio::sync::oneshot;
 
 use super::pending::Pending;
+use super::prepared::Statement;
 use super::session::Session;
 use crate::protocol::header::{Envelope, opcode};
 use crate::protocol::request::query;
@@ -24,6 +27,21 @@ impl Session {
         match (reply.header.opcode, message.int().ok()?) {
             (opcode::RESULT, result::kind::ROWS) => Rows::read(&mut message).ok(),
             _ => None,
+        }
+    }
+
+    /// Prepares statements on the node behind this session. One that cannot be prepared counts as tried: the client's
+    /// request then meets upstream's own UNPREPARED.
+    pub(super) async fn prepare_upstream(&self, statements: Vec<Arc<Statement>>) {
+        for statement in statements
+            .iter()
+            .filter(|statement| !statement.is_on(self.node))
+        {
+            let Statement { text, keyspace, .. } = &**statement;
+            let body = query::encode_prepare(self.version.get(), text, keyspace.as_deref());
+            self.ask(opcode::PREPARE, body).await;
+            statement.set_on(self.node);
+            self.proxy.metrics.prepared_upstream.increment(1);
         }
     }
 

@@ -1,29 +1,69 @@
-//! The registry of prepared statements: which ids this proxy has seen prepared, and what they mean.
+//! The registry of prepared statements: which ids this proxy has seen prepared, what they mean, and which upstream
+//! nodes know them.
 //!
 //! One per process, since drivers prepare on one connection and execute on another. An id that is not here is
-//! answered UNPREPARED, so that the driver prepares it through us; that makes the bound harmless and a restart cheap.
+//! answered UNPREPARED, so that the driver prepares it through us; that makes the bounds harmless and a restart cheap.
+//! An id that is here but not on the node behind a session is prepared there first: to a driver the proxy is one node,
+//! and some drivers cannot prepare again what another of their sessions prepared.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::statement::Shape;
+
+/// Texts are kept within this many bytes in all, whatever their number.
+const TEXT_BYTES_MAX: usize = 64 << 20;
 
 pub struct Registry {
     capacity: usize,
     known: RwLock<Known>,
+    nodes: Mutex<Vec<SocketAddr>>,
 }
 
 #[derive(Default)]
 struct Known {
-    by_id: HashMap<Box<[u8]>, Entry>,
+    by_id: HashMap<Box<[u8]>, Arc<Statement>>,
     /// Ids in the order they came; the oldest that was not used since it was last considered is evicted.
     queue: VecDeque<Box<[u8]>>,
+    text_bytes: usize,
 }
 
-struct Entry {
-    shape: Arc<Shape>,
+/// A prepared statement.
+pub struct Statement {
+    pub shape: Shape,
+    pub text: String,
+    /// The keyspace that its unqualified names were in.
+    pub keyspace: Option<String>,
+    /// A bit per node that has it.
+    nodes: AtomicU64,
     used: AtomicBool,
+}
+
+/// The bit of an upstream node. Clusters with more than 64 nodes share the last, and their drivers see an UNPREPARED
+/// now and then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeBit(u64);
+
+impl Statement {
+    pub fn new(shape: Shape, text: &str, keyspace: Option<&str>) -> Self {
+        Self {
+            shape,
+            text: text.to_owned(),
+            keyspace: keyspace.map(str::to_owned),
+            nodes: AtomicU64::new(0),
+            used: AtomicBool::new(false),
+        }
+    }
+
+    pub fn is_on(&self, node: NodeBit) -> bool {
+        self.nodes.load(Ordering::Relaxed) & node.0 != 0
+    }
+
+    pub fn set_on(&self, node: NodeBit) {
+        self.nodes.fetch_or(node.0, Ordering::Relaxed);
+    }
 }
 
 impl Registry {
@@ -31,30 +71,59 @@ impl Registry {
         Self {
             capacity: capacity.max(1),
             known: RwLock::default(),
+            nodes: Mutex::default(),
         }
     }
 
-    pub fn get(&self, id: &[u8]) -> Option<Arc<Shape>> {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        let entry = known.by_id.get(id)?;
-        entry.used.store(true, Ordering::Relaxed);
-        Some(entry.shape.clone())
+    pub fn node_bit(&self, address: SocketAddr) -> NodeBit {
+        let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = nodes
+            .iter()
+            .position(|node| *node == address)
+            .unwrap_or_else(|| {
+                nodes.push(address);
+                nodes.len() - 1
+            });
+        NodeBit(1 << index.min(63))
     }
 
-    /// Remembers an id and returns how many are known now.
-    pub fn insert(&self, id: &[u8], shape: Shape) -> usize {
+    pub fn get(&self, id: &[u8]) -> Option<Arc<Statement>> {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        let statement = known.by_id.get(id)?;
+        statement.used.store(true, Ordering::Relaxed);
+        Some(statement.clone())
+    }
+
+    /// Remembers what a node prepared and returns how many statements are known now. Preparing again replaces the
+    /// meaning and keeps the nodes.
+    pub fn insert(&self, id: &[u8], statement: Statement, node: NodeBit) -> usize {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        let entry = Entry {
-            shape: Arc::new(shape),
-            used: AtomicBool::new(false),
-        };
-        if known.by_id.insert(id.into(), entry).is_none() {
-            known.queue.push_back(id.into());
-            if known.by_id.len() > self.capacity {
-                known.evict_one();
+        statement.set_on(node);
+        known.text_bytes += statement.text.len();
+        match known.by_id.get(id).cloned() {
+            Some(before) => {
+                known.text_bytes -= before.text.len();
+                statement
+                    .nodes
+                    .fetch_or(before.nodes.load(Ordering::Relaxed), Ordering::Relaxed);
             }
+            None => known.queue.push_back(id.into()),
+        }
+        known.by_id.insert(id.into(), Arc::new(statement));
+        while known.by_id.len() > self.capacity
+            || known.text_bytes > TEXT_BYTES_MAX && known.by_id.len() > 1
+        {
+            known.evict_one();
         }
         known.by_id.len()
+    }
+
+    /// A node went away, and may come back without its statements.
+    pub fn forget_node(&self, node: NodeBit) {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        for statement in known.by_id.values() {
+            statement.nodes.fetch_and(!node.0, Ordering::Relaxed);
+        }
     }
 }
 
@@ -65,13 +134,15 @@ impl Known {
             let used = self
                 .by_id
                 .get(&id)
-                .is_some_and(|entry| entry.used.swap(false, Ordering::Relaxed));
+                .is_some_and(|statement| statement.used.swap(false, Ordering::Relaxed));
             if used {
                 self.queue.push_back(id);
-            } else {
-                self.by_id.remove(&id);
-                return;
+                continue;
             }
+            if let Some(evicted) = self.by_id.remove(&id) {
+                self.text_bytes -= evicted.text.len();
+            }
+            return;
         }
     }
 }
@@ -80,23 +151,56 @@ impl Known {
 mod tests {
     use super::*;
 
-    #[test]
-    fn stays_within_its_bound_and_keeps_what_is_used() {
-        let registry = Registry::new(3);
-        registry.insert(b"hot", Shape::Other);
-        for id in 0..100_u8 {
-            assert!(registry.get(b"hot").is_some(), "{id}");
-            assert!(registry.insert(&[id], Shape::Other) <= 3);
-        }
-        assert_eq!(registry.get(&[5]), None);
-        assert_eq!(registry.get(&[99]).as_deref(), Some(&Shape::Other));
+    fn statement(text: &str) -> Statement {
+        Statement::new(Shape::Other, text, None)
+    }
+
+    fn node(registry: &Registry, last: u8) -> NodeBit {
+        registry.node_bit(SocketAddr::from(([10, 0, 0, last], 9042)))
     }
 
     #[test]
-    fn preparing_again_replaces_the_meaning() {
+    fn stays_within_its_bound_and_keeps_what_is_used() {
         let registry = Registry::new(3);
-        registry.insert(b"id", Shape::Other);
-        assert_eq!(registry.insert(b"id", Shape::Use), 1);
-        assert_eq!(registry.get(b"id").as_deref(), Some(&Shape::Use));
+        let node = node(&registry, 1);
+        registry.insert(b"hot", statement("a"), node);
+        for id in 0..100_u8 {
+            assert!(registry.get(b"hot").is_some(), "{id}");
+            assert!(registry.insert(&[id], statement("b"), node) <= 3);
+        }
+        assert!(registry.get(&[5]).is_none());
+        assert!(registry.get(&[99]).is_some());
+    }
+
+    #[test]
+    fn texts_have_a_bound_of_their_own() {
+        let registry = Registry::new(1000);
+        let node = node(&registry, 1);
+        let megabytes = "x".repeat(TEXT_BYTES_MAX / 4);
+        for id in 0..20_u8 {
+            assert!(registry.insert(&[id], statement(&megabytes), node) <= 4);
+        }
+    }
+
+    #[test]
+    fn knows_which_nodes_have_a_statement() {
+        let registry = Registry::new(3);
+        let (one, two) = (node(&registry, 1), node(&registry, 2));
+        assert_ne!(one, two);
+        registry.insert(b"id", statement("a"), one);
+        let found = || registry.get(b"id").expect("inserted");
+        assert!(found().is_on(one) && !found().is_on(two));
+        registry.insert(b"id", statement("a"), two);
+        assert!(found().is_on(one) && found().is_on(two));
+        registry.forget_node(one);
+        assert!(!found().is_on(one) && found().is_on(two));
+    }
+
+    #[test]
+    fn more_than_64_nodes_share_the_last_bit() {
+        let registry = Registry::new(3);
+        let bits: Vec<_> = (0..70).map(|last| node(&registry, last)).collect();
+        assert_ne!(bits[0], bits[63]);
+        assert_eq!(bits[63], bits[69]);
     }
 }

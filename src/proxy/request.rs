@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use super::pending::{BoundValue, Pending, TopologyRead};
+use super::pending::{BoundValue, Pending, Taken, TopologyRead};
+use super::prepared::Statement;
 use super::session::{Session, Stage};
 use crate::config::TopologyMode;
 use crate::protocol::header::{Header, opcode};
@@ -27,6 +28,8 @@ enum Decision {
     Startup(Option<Compression>),
     /// Answer with this ERROR body.
     Refuse(Vec<u8>, Refusal),
+    /// Prepare these upstream, then decide again.
+    PrepareFirst(Vec<Arc<Statement>>),
 }
 
 #[derive(Clone, Copy)]
@@ -39,7 +42,9 @@ impl Session {
     /// The inspector of the request direction.
     pub(super) fn judge_request(&self, view: View<'_>) -> Verdict {
         let decision = match self.decide(view.header, view.body) {
-            Ok(Decision::Refuse(..)) if !view.complete => return Verdict::More,
+            Ok(Decision::Refuse(..) | Decision::PrepareFirst(_)) if !view.complete => {
+                return Verdict::More;
+            }
             Ok(decision) => decision,
             // Not enough has arrived, or it is malformed; then upstream says so in its own words.
             Err(_) if !view.complete => return Verdict::More,
@@ -59,11 +64,17 @@ impl Session {
                 return Verdict::ForwardThen(Framing::Bare(compression));
             }
             Decision::Refuse(body, refusal) => {
-                self.refusals.borrow_mut().push_back(body);
+                self.taken.borrow_mut().push_back(Taken::Refused(body));
                 match refusal {
                     Refusal::Unprepared => self.proxy.metrics.unprepared.increment(1),
                     Refusal::Rejected => self.proxy.metrics.rejected.increment(1),
                 }
+                return Verdict::Take;
+            }
+            Decision::PrepareFirst(statements) => {
+                self.taken
+                    .borrow_mut()
+                    .push_back(Taken::PrepareFirst(statements));
                 return Verdict::Take;
             }
         }
@@ -74,6 +85,17 @@ impl Session {
     fn decide(&self, header: Header, body: &[u8]) -> Result<Decision> {
         if header.stream < 0 {
             let text = format!("narrows: stream ids are not negative, {} is", header.stream);
+            return Ok(Decision::Refuse(
+                error::encode(ErrorCode::Protocol, &text),
+                Refusal::Rejected,
+            ));
+        }
+        let limit = self.proxy.config.limits.request_bytes;
+        if header.length as usize > limit {
+            let text = format!(
+                "narrows: request of {} bytes exceeds limits.request_bytes, which is {limit}",
+                header.length
+            );
             return Ok(Decision::Refuse(
                 error::encode(ErrorCode::Protocol, &text),
                 Refusal::Rejected,
@@ -95,10 +117,13 @@ impl Session {
 
     fn decide_execute(&self, mut message: Cursor<'_>) -> Result<Decision> {
         let id = execute::id(&mut message)?;
-        let Some(shape) = self.proxy.prepared.get(id) else {
+        let Some(statement) = self.proxy.prepared.get(id) else {
             return Ok(Decision::Refuse(error::unprepared(id), Refusal::Unprepared));
         };
-        match &*shape {
+        if !statement.is_on(self.node) {
+            return Ok(Decision::PrepareFirst(vec![statement]));
+        }
+        match &statement.shape {
             Shape::Other => Ok(Decision::Forward),
             shape => {
                 let parameters = || execute::parameters(self.version.get(), message);
@@ -157,14 +182,24 @@ impl Session {
         let text = query::text(&mut message)?;
         let named = query::prepare_keyspace(self.version.get(), message)?;
         let shape = classify(text, || self.is_system(named));
-        Ok(Decision::Watch(Pending::Prepare(shape)))
+        let keyspace = self.keyspace.borrow();
+        let statement = Statement::new(shape, text, named.or(keyspace.as_deref()));
+        Ok(Decision::Watch(Pending::Prepare(statement)))
     }
 
     fn decide_batch(&self, message: Cursor<'_>) -> Result<Decision> {
-        let unknown = batch::first_unknown_id(message, |id| self.proxy.prepared.get(id).is_some())?;
+        let mut missing = Vec::new();
+        let unknown = batch::first_unknown_id(message, |id| match self.proxy.prepared.get(id) {
+            Some(statement) if !statement.is_on(self.node) => {
+                missing.push(statement);
+                true
+            }
+            found => found.is_some(),
+        })?;
         Ok(match unknown {
             Some(id) => Decision::Refuse(error::unprepared(id), Refusal::Unprepared),
-            None => Decision::Forward,
+            None if missing.is_empty() => Decision::Forward,
+            None => Decision::PrepareFirst(missing),
         })
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::rc::Rc;
 
 use super::pending::Pending;
+use super::prepared::Statement;
 use super::session::{Session, Stage};
 use super::{agreement, events, system_tables};
 use crate::protocol::header::{Envelope, Version, opcode};
@@ -77,7 +78,7 @@ impl Session {
         };
         if verdict == Verdict::Forward {
             match pending.remove(&stream) {
-                Some(Pending::Prepare(shape)) => self.learn_prepared(view, shape),
+                Some(Pending::Prepare(statement)) => self.learn_prepared(view, statement),
                 Some(Pending::Use) => self.learn_keyspace(view),
                 _ => {}
             }
@@ -85,7 +86,7 @@ impl Session {
         verdict
     }
 
-    fn learn_prepared(&self, view: View<'_>, shape: crate::statement::Shape) {
+    fn learn_prepared(&self, view: View<'_>, statement: Statement) {
         let id = || {
             let mut message = response::message(view.header, view.body)?;
             match message.int()? {
@@ -94,7 +95,7 @@ impl Session {
             }
         };
         if let Ok::<_, ProtocolError>(Some(id)) = id() {
-            let known = self.proxy.prepared.insert(id, shape);
+            let known = self.proxy.prepared.insert(id, statement, self.node);
             self.proxy.metrics.prepared.set(known as f64);
         }
     }

@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use tokio::sync::{Mutex, MutexGuard, Notify};
 
-use super::pending::Pending;
+use super::pending::{Pending, Taken};
+use super::prepared::NodeBit;
 use super::response::REPLY_BYTES_HELD_MAX;
 use super::{Close, Presented, Proxy};
 use crate::protocol::header::{Envelope, RESPONSE_BIT, Version, opcode};
@@ -27,6 +28,7 @@ pub(super) struct Session {
     pub(super) presented: Presented,
     /// The upstream node behind this session.
     pub(super) upstream_address: SocketAddr,
+    pub(super) node: NodeBit,
     pub(super) version: Cell<Version>,
     /// What the client's STARTUP asked for; frames say themselves whether they use it.
     pub(super) compression: Cell<Option<Compression>>,
@@ -34,8 +36,8 @@ pub(super) struct Session {
     pub(super) stage: Cell<Stage>,
     pub(super) keyspace: RefCell<Option<String>>,
     pub(super) pending: RefCell<HashMap<i16, Pending>>,
-    /// ERROR bodies for requests that were taken out, in the order they were.
-    pub(super) refusals: RefCell<VecDeque<Vec<u8>>>,
+    /// Why requests were taken out, in the order they were.
+    pub(super) taken: RefCell<VecDeque<Taken>>,
     pub(super) requests: Cell<u64>,
     pub(super) replies: Cell<u64>,
     /// A reply is on its way to the client, in part or in whole.
@@ -62,6 +64,12 @@ pub(super) enum Stage {
     Established,
 }
 
+/// Upstream hung up while the client was still talking. It may have said why, so the other direction, which reads that
+/// and then the end, is the one to end the session.
+async fn last_words() -> Ending {
+    std::future::pending().await
+}
+
 /// How a session ended, with what the client must still be told.
 pub(super) enum Ending {
     Quiet(Close),
@@ -78,6 +86,7 @@ impl Session {
         client: Writer,
     ) -> Rc<Self> {
         Rc::new(Self {
+            node: proxy.prepared.node_bit(upstream_address),
             proxy,
             presented,
             upstream_address,
@@ -87,7 +96,7 @@ impl Session {
             stage: Cell::new(Stage::Opening),
             keyspace: RefCell::default(),
             pending: RefCell::default(),
-            refusals: RefCell::default(),
+            taken: RefCell::default(),
             requests: Cell::new(0),
             replies: Cell::new(0),
             replying: Cell::new(false),
@@ -157,16 +166,53 @@ impl Session {
                 continue;
             }
             if direction.relay(&step).await.is_err() {
-                return Ending::Quiet(Close::Upstream);
+                return last_words().await;
             }
             for part in step.then {
-                let (done, whose) = match part {
-                    Part::Raw(bytes) => (direction.write(&bytes).await, Close::Upstream),
-                    Part::Taken(request) => (self.refuse(&request).await, Close::Client),
+                let ending = match part {
+                    Part::Raw(bytes) => match direction.write(&bytes).await {
+                        Ok(()) => None,
+                        Err(_) => Some(last_words().await),
+                    },
+                    Part::Taken(request) => self.take_request(request, &mut direction).await,
                 };
-                if done.is_err() {
-                    return Ending::Quiet(whose);
+                if let Some(ending) = ending {
+                    return ending;
                 }
+            }
+        }
+    }
+
+    /// Deals with a request that was taken out of the stream, as `judge_request` left word.
+    async fn take_request(
+        &self,
+        request: Envelope,
+        direction: &mut Direction<'_>,
+    ) -> Option<Ending> {
+        loop {
+            let taken = self.taken.borrow_mut().pop_front();
+            match taken {
+                Some(Taken::Refused(body)) => {
+                    let refused = self
+                        .reply(request.header.stream, 0, opcode::ERROR, body)
+                        .await;
+                    return refused.is_err().then_some(Ending::Quiet(Close::Client));
+                }
+                Some(Taken::PrepareFirst(statements)) => self.prepare_upstream(statements).await,
+                None => return None,
+            }
+            let Envelope { header, body } = &request;
+            if self.judge_request(View {
+                header: *header,
+                body,
+                complete: true,
+            }) == Verdict::Forward
+            {
+                let message = self.framing.get().frame(&request);
+                return match direction.write(&message).await {
+                    Ok(()) => None,
+                    Err(_) => Some(last_words().await),
+                };
             }
         }
     }
@@ -193,6 +239,7 @@ impl Session {
                     Some(count) => self.proxy.metrics.upstream_bytes.increment(count),
                     None => {
                         self.proxy.suspicion.notify_one();
+                        self.proxy.prepared.forget_node(self.node);
                         return Close::Upstream;
                     }
                 }
@@ -213,16 +260,6 @@ impl Session {
             }
             self.replying.set(!direction.at_boundary());
         }
-    }
-
-    /// Answers a request that was taken out with the error that `judge_request` left for it.
-    async fn refuse(&self, request: &Envelope) -> io::Result<()> {
-        let body = self.refusals.borrow_mut().pop_front();
-        let body = body.unwrap_or_else(|| {
-            error::encode(ErrorCode::Server, "narrows: request without an answer")
-        });
-        self.reply(request.header.stream, 0, opcode::ERROR, body)
-            .await
     }
 
     /// Sends the client a message of our own, between two of upstream's.

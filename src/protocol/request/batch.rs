@@ -6,7 +6,7 @@ use crate::protocol::types::Cursor;
 /// The first prepared id for which `known` says no. Statements given as text are stepped over.
 pub fn first_unknown_id<'a>(
     mut message: Cursor<'a>,
-    known: impl Fn(&[u8]) -> bool,
+    mut known: impl FnMut(&[u8]) -> bool,
 ) -> Result<Option<&'a [u8]>, ProtocolError> {
     message.byte()?;
     for _ in 0..message.short()? {

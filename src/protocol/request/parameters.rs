@@ -21,7 +21,7 @@ mod flag {
 pub struct Parameters<'a> {
     /// Bound values in the order given, with their names if they have any.
     pub values: Vec<(Option<&'a str>, Value<'a>)>,
-    /// The keyspace of unqualified names (v5).
+    /// The keyspace of unqualified names.
     pub keyspace: Option<&'a str>,
 }
 
@@ -56,7 +56,8 @@ impl<'a> Parameters<'a> {
         if has(flag::TIMESTAMP) {
             cursor.long()?;
         }
-        if version == Version::V5 && has(flag::KEYSPACE) {
+        // Only v5 specifies it, but Cassandra reads it in every version.
+        if has(flag::KEYSPACE) {
             parameters.keyspace = Some(cursor.string()?);
         }
         Ok(parameters)

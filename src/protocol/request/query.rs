@@ -23,6 +23,21 @@ pub fn prepare_keyspace<'a>(
     after_text.string().map(Some)
 }
 
+/// The body of a PREPARE of our own. Before v5 it is prepared in the keyspace of the connection, whatever is asked.
+pub fn encode_prepare(version: Version, text: &str, keyspace: Option<&str>) -> Vec<u8> {
+    let mut body = Vec::with_capacity(text.len() + 10);
+    body.put_long_string(text);
+    match (version, keyspace) {
+        (Version::V3 | Version::V4, _) => {}
+        (Version::V5, None) => body.put_int(0),
+        (Version::V5, Some(keyspace)) => {
+            body.put_int(PREPARE_KEYSPACE);
+            body.put_string(keyspace);
+        }
+    }
+    body
+}
+
 /// The body of an unpaged QUERY of our own, without values, at consistency ONE.
 pub fn encode(version: Version, text: &str) -> Vec<u8> {
     let mut body = Vec::with_capacity(text.len() + 10);
@@ -41,10 +56,7 @@ mod tests {
 
     #[test]
     fn reads_the_text_and_the_keyspace_of_a_prepare() {
-        let mut body = Vec::new();
-        body.put_long_string("SELECT 1");
-        body.put_int(PREPARE_KEYSPACE);
-        body.put_string("ks");
+        let body = encode_prepare(Version::V5, "SELECT 1", Some("ks"));
         let mut cursor = Cursor::new(&body);
         assert_eq!(text(&mut cursor), Ok("SELECT 1"));
         assert_eq!(

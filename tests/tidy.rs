@@ -1,0 +1,136 @@
+//! Facts about the source tree that reviews would otherwise have to repeat.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Beyond this a file wants to be two; tests in files of their own do not count.
+const FILE_LINES_MAX: usize = 500;
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn files_below(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder of the source tree") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(files_below(&path, ending));
+        } else if path.to_string_lossy().ends_with(ending) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn rust_files() -> Vec<(PathBuf, String)> {
+    let folders = ["src", "tests", "benches"];
+    let files = folders
+        .iter()
+        .flat_map(|folder| files_below(&root().join(folder), ".rs"));
+    files
+        .map(|path| (path.clone(), fs::read_to_string(path).expect("UTF-8")))
+        .collect()
+}
+
+#[test]
+fn every_file_says_what_it_is() {
+    let silent: Vec<_> = rust_files()
+        .into_iter()
+        .filter(|(_, text)| !text.starts_with("//!"))
+        .map(|f| f.0)
+        .collect();
+    assert!(silent.is_empty(), "files without a //! comment: {silent:?}");
+}
+
+#[test]
+fn files_stay_small() {
+    let large: Vec<_> = rust_files()
+        .into_iter()
+        .filter(|(path, _)| !path.ends_with("tests.rs"))
+        .map(|(path, text)| {
+            (
+                path,
+                text.split("#[cfg(test)]")
+                    .next()
+                    .unwrap_or_default()
+                    .lines()
+                    .count(),
+            )
+        })
+        .filter(|(_, lines)| *lines > FILE_LINES_MAX)
+        .collect();
+    assert!(
+        large.is_empty(),
+        "files over {FILE_LINES_MAX} lines: {large:?}"
+    );
+}
+
+#[test]
+fn nothing_is_left_to_do_without_an_issue() {
+    let markers = [
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+        concat!("X", "XX"),
+    ];
+    for (path, text) in rust_files() {
+        for marker in markers {
+            assert!(
+                !text.contains(marker),
+                "{} has a bare {marker}",
+                path.display()
+            );
+        }
+    }
+}
+
+#[test]
+fn readme_names_every_metric() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
+    let mut names = 0;
+    for (path, text) in rust_files()
+        .iter()
+        .filter(|(path, _)| path.starts_with(root().join("src")))
+    {
+        for name in text.split('"').filter(|part| is_metric(part)) {
+            assert!(
+                readme.contains(&format!("`{name}`")),
+                "README.md lacks {name} of {}",
+                path.display()
+            );
+            names += 1;
+        }
+    }
+    assert!(
+        names > 10,
+        "found only {names} metrics, is the rule for finding them still right?"
+    );
+}
+
+fn is_metric(text: &str) -> bool {
+    let parts = ["narrows_proxy_", "narrows_upstream_", "narrows_build_"];
+    parts.iter().any(|part| text.starts_with(part))
+        && text.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+}
+
+#[test]
+fn pure_modules_import_no_runtime() {
+    for folder in ["src/protocol", "src/statement"] {
+        for path in files_below(&root().join(folder), ".rs") {
+            let text = fs::read_to_string(&path).expect("UTF-8");
+            for impure in [
+                "tokio",
+                "std::net::Tcp",
+                "std::time",
+                "crate::proxy",
+                "crate::upstream",
+            ] {
+                assert!(
+                    !text.contains(impure),
+                    "{} mentions {impure}",
+                    path.display()
+                );
+            }
+        }
+    }
+}
