@@ -1,0 +1,87 @@
+"""A Narrows process for the runner: configuration, start, readiness, what it logged, stop."""
+import ipaddress
+import json
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+NETWORK = ipaddress.ip_network("127.77.0.0/16")
+
+# WARN and ERROR lines that a correct run may log, as (regular expression, why it is harmless).
+EXPECTED = []
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def mirrored(address):
+    """The mirror address of a node: the network's prefix and the host bits of the node's own address."""
+    host_bits = int(ipaddress.ip_address(address)) & int(NETWORK.hostmask)
+    return str(NETWORK.network_address + host_bits)
+
+
+class Proxy:
+    def __init__(self, binary, mode, contacts, dc):
+        port, self.admin = free_port(), free_port()
+        self.directory = Path(tempfile.mkdtemp(prefix="narrows-drivers-"))
+        self.log = self.directory / "narrows.log"
+        topology = f'mode = "{mode}"' + (f'\nnetwork = "{NETWORK}"' if mode == "mirror" else "")
+        config = self.directory / "narrows.toml"
+        config.write_text(f'[client]\nlisten = "127.0.0.1:{port}"\n\n[upstream]\ncontact_points = {json.dumps(contacts)}\n'
+                          f'data_center = "{dc}"\n\n[topology]\n{topology}\n\n[admin]\nlisten = "127.0.0.1:{self.admin}"\n\n'
+                          f'[log]\nformat = "json"\n')
+        hosts = [c.rsplit(":", 1)[0] for c in contacts]
+        self.addresses = [mirrored(h) for h in hosts] if mode == "mirror" else ["127.0.0.1"]
+        self.contacts = [f"{a}:{port}" for a in self.addresses]
+        self.read = 0
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen([binary, "run", "--config", config], stdout=log, stderr=log)
+        self.wait_until_ready()
+
+    def wait_until_ready(self, seconds=30):
+        end = time.monotonic() + seconds
+        for contact in self.contacts:
+            host, port = contact.rsplit(":", 1)
+            while True:
+                if self.process.poll() is not None:
+                    raise RuntimeError(f"narrows ended with {self.process.returncode}:\n{self.log.read_text()}")
+                try:
+                    socket.create_connection((host, int(port)), 1).close()
+                    break
+                except OSError as error:
+                    if time.monotonic() > end:
+                        raise RuntimeError(f"{contact} did not open in {seconds} s:\n{self.log.read_text()}") from error
+                    time.sleep(0.1)
+
+    def complaints(self):
+        """Unexpected lines logged since the last call: WARN, ERROR, or not JSON at all (a panic)."""
+        lines = self.log.read_text().splitlines()
+        new, self.read = lines[self.read:], len(lines)
+        ended = [f"narrows ended with {self.process.returncode}"] if self.process.poll() else []
+        return [line for line in new if self.unexpected(line)] + ended
+
+    @staticmethod
+    def unexpected(line):
+        try:
+            level = json.loads(line).get("level", "")
+        except ValueError:
+            return True
+        return level in ("WARN", "ERROR") and not any(re.search(pattern, line) for pattern, _ in EXPECTED)
+
+    def stop(self):
+        """SIGTERM must end it with 0; whatever else happens is returned as a complaint."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            code = self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return ["narrows did not end within 30 s of SIGTERM"]
+        return self.complaints() if code == 0 else [f"narrows ended with {code} on SIGTERM"]

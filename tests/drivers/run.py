@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Runs each driver program against Cassandra and through Narrows, and compares what they saw.
+
+    run.py --driver python,java --mode single,mirror --contact 127.0.1.1:9042,127.0.1.2:9042 --narrows target/debug/narrows
+"""
+import argparse
+import json
+import secrets
+import subprocess
+import sys
+import time
+
+import compare
+import programs
+import proxy
+
+PROGRAM_SECONDS = 300
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--driver", default=",".join(programs.COMMAND), help="comma-separated (default: all)")
+    parser.add_argument("--mode", default="single,mirror", help="of single, mirror, direct (direct compares two direct runs)")
+    parser.add_argument("--contact", default="127.0.1.1:9042,127.0.1.2:9042,127.0.1.3:9042", help="every node of the cluster")
+    parser.add_argument("--dc", default="dc1")
+    parser.add_argument("--narrows", default=str(programs.ROOT / "target" / "debug" / "narrows"))
+    parser.add_argument("--concurrent", type=int, default=5000)
+    parser.add_argument("--no-vector", action="store_true", help="for Cassandra before 5.0")
+    parser.add_argument("--all", action="store_true", help="every protocol version and compression of each driver")
+    settings = parser.parse_args()
+    settings.drivers, settings.modes = settings.driver.split(","), settings.mode.split(",")
+    settings.contacts = settings.contact.split(",")
+    unknown = set(settings.drivers) - set(programs.COMMAND) | set(settings.modes) - {"single", "mirror", "direct"}
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; drivers are {', '.join(programs.COMMAND)}")
+    return settings
+
+
+class Failed(Exception):
+    pass
+
+
+def run(driver, configuration, contacts, settings):
+    """One run of a program in a keyspace of its own: its comparable lines and its topology lines."""
+    keyspace = f"drivers_{driver.replace('-', '_')}_{secrets.token_hex(4)}"
+    variables = programs.environment(contacts, settings, keyspace, configuration)
+    process = subprocess.Popen([str(c) for c in programs.COMMAND[driver]], env=variables, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        output, errors = process.communicate(timeout=PROGRAM_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        output, errors = process.communicate()
+        errors += f"\nkilled after {PROGRAM_SECONDS} s"
+    if process.returncode:
+        programs.drop(settings.contacts[0], keyspace)
+        last = output.splitlines()[-1][:200] if output else "(nothing)"
+        raise Failed(f"exit {process.returncode} via {contacts[0]}; last line: {last}\n{errors[-3000:]}")
+    lines, topology = compare.transcript(output, keyspace)
+    return lines, topology, output
+
+
+def check(direct, through, mode, addresses, real):
+    """Every complaint about the run through the proxy."""
+    yield from compare.compare(direct[0], through[0])
+    yield from compare.incomplete(through[0])
+    yield from compare.topology(through[1], addresses, len(addresses))
+    if mode == "mirror":
+        yield from compare.spread_moved(direct[1], through[1], proxy.mirrored)
+    if mode != "direct":
+        yield from (f"the real address {address} was seen" for address in real if address in through[2])
+
+
+def try_mode(driver, configuration, mode, direct, proxies, settings):
+    real = [c.rsplit(":", 1)[0] for c in settings.contacts]
+    if mode == "direct":
+        return list(check(direct, run(driver, configuration, settings.contacts, settings), mode, real, real))
+    narrows = proxies[mode]
+    try:
+        complaints = list(check(direct, run(driver, configuration, narrows.contacts, settings), mode, narrows.addresses, real))
+    except Failed as failure:
+        complaints = [str(failure)]
+    return complaints + [f"narrows logged: {line[:400]}" for line in narrows.complaints()]
+
+
+def try_configuration(driver, configuration, modes, proxies, settings):
+    """Yields (mode, complaints) for each mode; the direct run is made once for all of them."""
+    real = [c.rsplit(":", 1)[0] for c in settings.contacts]
+    try:
+        direct = run(driver, configuration, settings.contacts, settings)
+        wrong = [*compare.incomplete(direct[0]), *compare.topology(direct[1], real, len(real))]
+    except Failed as failure:
+        wrong = [str(failure)]
+    for mode in modes:
+        try:
+            yield mode, [f"direct: {w}" for w in wrong] or try_mode(driver, configuration, mode, direct, proxies, settings)
+        except (Failed, json.JSONDecodeError) as failure:
+            yield mode, [str(failure)]
+
+
+def plan(settings):
+    """Mirror mode and the encodings have nothing to do with each other: it runs with a driver's first configuration only, unless --all."""
+    for driver in settings.drivers:
+        usual, more = programs.CONFIGURATIONS[driver]
+        yield driver, usual[0], settings.modes
+        for configuration in usual[1:] + (more if settings.all else []):
+            modes = [m for m in settings.modes if settings.all or m != "mirror"]
+            if modes:
+                yield driver, configuration, modes
+
+
+def build(drivers):
+    for driver in drivers:
+        try:
+            programs.BUILD[driver]()
+        except (programs.Missing, OSError) as error:
+            sys.exit(f"cannot build the {driver} program: {error}")
+
+
+def report(results):
+    print(f"\n{'driver':8} {'protocol':9} {'compression':12} {'mode':7} {'seconds':>7}  result")
+    for driver, (protocol, compression), mode, seconds, complaints in results:
+        print(f"{driver:8} {protocol or 'default':9} {compression:12} {mode:7} {seconds:7.1f}  {'FAIL' if complaints else 'ok'}")
+    failed = sum(bool(complaints) for *_, complaints in results)
+    print(f"\n{len(results) - failed} passed, {failed} failed")
+    return 1 if failed or not results else 0
+
+
+def main():
+    settings = arguments()
+    build(settings.drivers)
+    proxies, results = {}, []
+    try:
+        for mode in settings.modes:
+            if mode != "direct":
+                proxies[mode] = proxy.Proxy(settings.narrows, mode, settings.contacts, settings.dc)
+        for driver, configuration, modes in plan(settings):
+            since = time.monotonic()
+            for mode, complaints in try_configuration(driver, configuration, modes, proxies, settings):
+                results.append((driver, configuration, mode, time.monotonic() - since, complaints))
+                since = time.monotonic()
+                print(f"{driver} {configuration[0] or 'default'} {configuration[1]} {mode}: {'FAIL' if complaints else 'ok'}", flush=True)
+                for complaint in complaints[:20]:
+                    print(f"    {complaint}", flush=True)
+    finally:
+        ends = {mode: narrows.stop() for mode, narrows in proxies.items()}
+    for mode, complaints in ends.items():
+        results.append(("(stop)", (None, "-"), mode, 0, complaints))
+        print("".join(f"narrows ({mode}) at its end: {c}\n" for c in complaints), end="")
+    return report(results)
+
+
+sys.exit(main())
