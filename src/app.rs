@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::admin::{self, AdminState, Readiness};
 use crate::cli::check;
-use crate::config::{self, Config, TopologyMode, changed_without_restart};
+use crate::config::{self, Config, TopologyMode, changed_without_restart, with_reloadable};
 use crate::proxy::worker::{Target, Workers};
 use crate::proxy::{Proxy, listener, mirror};
 use crate::telemetry::logs::LogControl;
@@ -40,6 +40,7 @@ pub enum AppError {
 }
 
 pub struct App {
+    /// What runs, reloads included.
     config: Config,
     config_path: Option<PathBuf>,
     logs: LogControl,
@@ -57,8 +58,8 @@ pub async fn run(
     metrics: Metrics,
 ) -> Result<(), AppError> {
     let mut signals = Signals::install()?;
-    let app = App::start(config, config_path, logs, metrics)?;
-    signals.until_stopped(&app).await;
+    let mut app = App::start(config, config_path, logs, metrics)?;
+    signals.until_stopped(&mut app).await;
     app.stop().await;
     Ok(())
 }
@@ -135,7 +136,7 @@ impl App {
     }
 
     /// Takes over what can be; names what cannot. A wrong file changes nothing.
-    fn reload(&self) {
+    fn reload(&mut self) {
         let fresh = match check::configuration(self.config_path.as_deref(), config::environment()) {
             Ok(fresh) => fresh,
             Err(mistakes) => {
@@ -146,18 +147,20 @@ impl App {
                 return;
             }
         };
-        let (client_tls, upstream_tls) = match load_tls(&fresh) {
+        let (reloaded, needs_restart) = changed_without_restart(&self.config, &fresh);
+        let taken = with_reloadable(&self.config, &fresh);
+        let (client_tls, upstream_tls) = match load_tls(&taken) {
             Ok(loaded) => loaded,
             Err(error) => {
                 tracing::error!(%error, "configuration not reloaded");
                 return;
             }
         };
-        if let Err(error) = self.logs.set_level(&fresh.log.level) {
+        if let Err(error) = self.logs.set_level(&taken.log.level) {
             tracing::error!(%error, "log.level not reloaded");
         }
-        self.proxy.reload(&fresh, client_tls, upstream_tls);
-        let (reloaded, needs_restart) = changed_without_restart(&self.config, &fresh);
+        self.proxy.reload(&taken, client_tls, upstream_tls);
+        self.config = taken;
         tracing::info!(
             changed = reloaded.join(", "),
             "configuration and TLS files reloaded"
@@ -200,7 +203,7 @@ impl Signals {
         })
     }
 
-    async fn until_stopped(&mut self, app: &App) {
+    async fn until_stopped(&mut self, app: &mut App) {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => break,

@@ -12,6 +12,25 @@ pub fn changed_without_restart(old: &Config, new: &Config) -> (Vec<String>, Vec<
     (changes.reloadable, changes.needs_restart)
 }
 
+/// The running configuration with what a reload may change taken from a fresh one.
+pub fn with_reloadable(running: &Config, fresh: &Config) -> Config {
+    let mut taken = running.clone();
+    taken.log.level.clone_from(&fresh.log.level);
+    taken.limits.connections = fresh.limits.connections;
+    taken.limits.idle_timeout = fresh.limits.idle_timeout;
+    taken.limits.drain_timeout = fresh.limits.drain_timeout;
+    if let (Some(taken), Some(fresh)) = (&mut taken.client.tls, &fresh.client.tls) {
+        taken.clone_from(fresh);
+    }
+    if let (Some(taken), Some(fresh)) = (&mut taken.upstream.tls, &fresh.upstream.tls) {
+        taken.ca.clone_from(&fresh.ca);
+        taken
+            .certificate_and_key
+            .clone_from(&fresh.certificate_and_key);
+    }
+    taken
+}
+
 #[derive(Default)]
 struct Changes {
     reloadable: Vec<String>,

@@ -19,7 +19,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use changes::changed_without_restart;
+pub use changes::{changed_without_restart, with_reloadable};
 pub use mistakes::{Mistake, Mistakes};
 pub(crate) use units::{show_bytes, show_duration};
 

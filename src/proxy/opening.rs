@@ -42,7 +42,7 @@ pub(super) async fn serve(arrival: Arrival, sessions: Rc<Sessions>) {
     let close = match open(&proxy, stream, target, &admission).await {
         Ok(Some(opened)) => {
             tracing::debug!(%peer, upstream = %opened.session.upstream_address, "session begins");
-            sessions.add(&opened.session);
+            let _carried = sessions.add(&opened.session);
             let close = opened
                 .session
                 .run(opened.client, opened.buffer, opened.upstream)
@@ -115,7 +115,7 @@ async fn open(
     let session = Session::new(
         proxy.clone(),
         presented,
-        version,
+        (version, header.stream),
         (address, upstream_writer),
         writer,
     );

@@ -30,6 +30,8 @@ pub(super) struct Session {
     pub(super) upstream_address: SocketAddr,
     pub(super) node: NodeBit,
     pub(super) version: Cell<Version>,
+    /// The stream of the client's first request.
+    first_stream: i16,
     /// What the client's STARTUP asked for; frames say themselves whether they use it.
     pub(super) compression: Cell<Option<Compression>>,
     pub(super) framing: Cell<Framing>,
@@ -81,7 +83,7 @@ impl Session {
     pub(super) fn new(
         proxy: Arc<Proxy>,
         presented: Presented,
-        version: Version,
+        (version, first_stream): (Version, i16),
         (upstream_address, upstream): (SocketAddr, Writer),
         client: Writer,
     ) -> Rc<Self> {
@@ -91,6 +93,7 @@ impl Session {
             presented,
             upstream_address,
             version: Cell::new(version),
+            first_stream,
             compression: Cell::new(None),
             framing: Cell::new(Framing::Bare(None)),
             stage: Cell::new(Stage::Opening),
@@ -128,8 +131,22 @@ impl Session {
         // Whoever waits for a reply on the client's connection learns that there will be none.
         self.pending.borrow_mut().clear();
         let (close, farewell) = match ending {
+            Ending::Bad(error) => {
+                let text = format!("narrows: {error}; closing the connection");
+                (Close::ClientProtocol, Some((0, ErrorCode::Protocol, text)))
+            }
+            // Drivers wait for seconds after a connection that closes without a word.
+            Ending::Quiet(close) if close == Close::Upstream && self.replies.get() == 0 => {
+                let text = format!(
+                    "narrows: {} closed the connection before it answered",
+                    self.upstream_address
+                );
+                (
+                    close,
+                    Some((self.first_stream, ErrorCode::Overloaded, text)),
+                )
+            }
             Ending::Quiet(close) => (close, None),
-            Ending::Bad(error) => (Close::ClientProtocol, Some(error)),
         };
         if !replies.is_finished() {
             replies.abort();
@@ -302,11 +319,14 @@ impl Session {
         self.requests.get() + self.replies.get()
     }
 
-    async fn say_goodbye(self: Rc<Self>, client: Reader, bad: Option<ProtocolError>) {
-        if let Some(error) = bad {
-            let code = ErrorCode::Protocol;
-            let body = error::encode(code, &format!("narrows: {error}; closing the connection"));
-            if self.reply(0, 0, opcode::ERROR, body).await.is_err() {
+    async fn say_goodbye(
+        self: Rc<Self>,
+        client: Reader,
+        farewell: Option<(i16, ErrorCode, String)>,
+    ) {
+        if let Some((stream, code, text)) = farewell {
+            let body = error::encode(code, &text);
+            if self.reply(stream, 0, opcode::ERROR, body).await.is_err() {
                 return;
             }
         }

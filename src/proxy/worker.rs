@@ -158,6 +158,8 @@ impl Drop for Ended {
 #[derive(Default)]
 pub(super) struct Sessions {
     all: RefCell<Vec<Kept>>,
+    /// Sessions that have not closed their client's connection yet; some are no longer in `all`.
+    carried: Cell<usize>,
 }
 
 struct Kept {
@@ -168,7 +170,9 @@ struct Kept {
 }
 
 impl Sessions {
-    pub(super) fn add(&self, session: &Rc<Session>) {
+    /// Counts a session in until the returned guard is dropped.
+    pub(super) fn add(self: &Rc<Self>, session: &Rc<Session>) -> Carried {
+        self.carried.set(self.carried.get() + 1);
         let began = Instant::now();
         let seen = Cell::new((session.activity(), began));
         self.all.borrow_mut().push(Kept {
@@ -176,6 +180,7 @@ impl Sessions {
             began,
             seen,
         });
+        Carried(self.clone())
     }
 
     /// Ends sessions that are idle for too long, or that never finish their handshake.
@@ -200,8 +205,7 @@ impl Sessions {
     }
 
     async fn drain(&self, deadline: Instant) {
-        loop {
-            let mut live = 0;
+        while self.carried.get() > 0 {
             for session in self
                 .all
                 .borrow()
@@ -212,19 +216,25 @@ impl Sessions {
                 if !session.has_requests_under_way() {
                     session.close(Close::Drain);
                 }
-                live += 1;
-            }
-            if live == 0 {
-                return;
             }
             if Instant::now() >= deadline {
+                let sessions = self.carried.get();
                 tracing::warn!(
-                    sessions = live,
+                    sessions,
                     "limits.drain_timeout is over, sessions with requests are cut off"
                 );
                 return;
             }
             sleep(DRAIN_POLL).await;
         }
+    }
+}
+
+/// A session that is counted until it has closed.
+pub(super) struct Carried(Rc<Sessions>);
+
+impl Drop for Carried {
+    fn drop(&mut self) {
+        self.0.carried.set(self.0.carried.get() - 1);
     }
 }

@@ -20,6 +20,8 @@ const NODES: &str = "narrows_upstream_nodes";
 
 /// Everything is read again this often, whether or not an event asked for it.
 const REFRESH_EVERY: Duration = Duration::from_secs(15);
+/// A connection that lasted this long was a good one.
+const STEADY: Duration = Duration::from_secs(5);
 /// Events come in bursts, and `system.peers` is written a little after them.
 const SETTLE: Duration = Duration::from_millis(300);
 
@@ -50,29 +52,48 @@ impl Control {
         let mut failures = 0;
         let mut last_trouble = String::new();
         loop {
+            let began = Instant::now();
             let error = match self.connect().await {
+                // One node that goes away says nothing about the others: they are tried before anybody worries.
                 Ok(connection) => {
-                    failures = 0;
-                    last_trouble.clear();
-                    self.follow(connection).await
+                    let error = self.follow(connection).await;
+                    tracing::info!(%error, "control connection lost");
+                    error
                 }
-                Err(error) => error,
+                Err(error) => {
+                    self.report(&error, &mut last_trouble);
+                    error
+                }
             };
-            let trouble = error.to_string();
-            // The same trouble every few seconds is not news.
-            if trouble == last_trouble {
-                tracing::debug!(error = %trouble, "no control connection");
-            } else {
-                tracing::warn!(error = %trouble, "no control connection, trying again");
+            if began.elapsed() > STEADY {
+                failures = 0;
+                last_trouble.clear();
             }
-            self.health.send_replace(match error {
-                UpstreamError::LoginRequired(_) => Health::Blind(trouble.clone()),
-                _ => Health::Lost(trouble.clone()),
-            });
-            last_trouble = trouble;
-            sleep(backoff(failures)).await;
+            if failures > 0
+                || !matches!(
+                    error,
+                    UpstreamError::Closed(_) | UpstreamError::Broken { .. }
+                )
+            {
+                sleep(backoff(failures)).await;
+            }
             failures += 1;
         }
+    }
+
+    fn report(&self, error: &UpstreamError, last_trouble: &mut String) {
+        let trouble = error.to_string();
+        // The same trouble every few seconds is not news.
+        if trouble == *last_trouble {
+            tracing::debug!(error = %trouble, "no control connection");
+        } else {
+            tracing::warn!(error = %trouble, "no control connection, trying again");
+        }
+        last_trouble.clone_from(&trouble);
+        self.health.send_replace(match error {
+            UpstreamError::LoginRequired(_) => Health::Blind(trouble),
+            _ => Health::Lost(trouble),
+        });
     }
 
     async fn connect(&self) -> Result<Connection, UpstreamError> {
@@ -90,7 +111,11 @@ impl Control {
         for address in candidates {
             match Connection::open(&self.dialer, address, self.config.credentials.as_ref()).await {
                 Ok(connection) => return Ok(connection),
-                Err(error) => last = Some(error),
+                // That a node asks for a login is the more telling trouble.
+                Err(error) if !matches!(last, Some(UpstreamError::LoginRequired(_))) => {
+                    last = Some(error)
+                }
+                Err(_) => {}
             }
         }
         Err(last.unwrap_or_else(|| UpstreamError::NoneReachable("no address".to_owned())))
