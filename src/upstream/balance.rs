@@ -3,6 +3,7 @@
 //! Shared by all threads, but asked only when a client connects, so one lock is enough.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,6 +16,8 @@ const BACKOFF_MAX: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub struct Balance {
     state: Mutex<State>,
+    /// Breaks ties differently in every process: a fleet of sidecars must not begin with the same node.
+    order: RandomState,
 }
 
 #[derive(Default)]
@@ -61,7 +64,7 @@ impl Balance {
     }
 
     /// All nodes in the order they should be tried: those believed alive before the others, the preferred data centre
-    /// before other ones, then the least used.
+    /// before other ones, then the least used, then by chance.
     pub fn candidates(&self, now: Instant) -> Vec<SocketAddr> {
         let state = self.state();
         let health = |address| state.nodes.get(&address).copied().unwrap_or_default();
@@ -73,14 +76,28 @@ impl Balance {
                 let health = health(node.address);
                 let doubtful = !node.up || health.retry_at.is_some_and(|at| at > now);
                 let remote = node.data_center != state.cluster.data_center;
-                (doubtful, remote, health.connections, node.address)
+                (
+                    doubtful,
+                    remote,
+                    health.connections,
+                    self.order.hash_one(node.address),
+                    node.address,
+                )
             })
             .collect();
         if ranked.is_empty() {
             ranked = state
                 .contact_points
                 .iter()
-                .map(|&at| (false, false, health(at).connections, at))
+                .map(|&at| {
+                    (
+                        false,
+                        false,
+                        health(at).connections,
+                        self.order.hash_one(at),
+                        at,
+                    )
+                })
                 .collect();
         }
         ranked.sort_unstable();
@@ -154,20 +171,12 @@ mod tests {
     #[test]
     fn prefers_the_data_centre_and_the_least_used_node() {
         let (balance, now) = (balance(), Instant::now());
-        assert_eq!(
-            balance.candidates(now),
-            [address(2), address(3), address(1)]
-        );
-        let lease = balance.connected(address(2));
-        assert_eq!(
-            balance.candidates(now),
-            [address(3), address(2), address(1)]
-        );
+        let before = balance.candidates(now);
+        assert_eq!(before[2], address(1), "the other data centre comes last");
+        let lease = balance.connected(before[0]);
+        assert_eq!(balance.candidates(now), [before[1], before[0], before[2]]);
         drop(lease);
-        assert_eq!(
-            balance.candidates(now),
-            [address(2), address(3), address(1)]
-        );
+        assert_eq!(balance.candidates(now), before);
     }
 
     #[test]
@@ -175,16 +184,18 @@ mod tests {
         let (balance, now) = (balance(), Instant::now());
         balance.failed(address(2), now);
         balance.failed(address(3), now);
-        assert_eq!(
-            balance.candidates(now),
-            [address(1), address(2), address(3)]
-        );
-        assert_eq!(
-            balance.candidates(now + BACKOFF_MIN),
-            [address(2), address(3), address(1)]
-        );
+        assert_eq!(balance.candidates(now)[0], address(1));
+        assert_eq!(balance.candidates(now + BACKOFF_MIN)[2], address(1));
         balance.failed(address(2), now);
         assert_eq!(balance.candidates(now + BACKOFF_MIN)[0], address(3));
+    }
+
+    #[test]
+    fn different_processes_begin_with_different_nodes() {
+        let firsts: std::collections::HashSet<_> = (0..200)
+            .map(|_| balance().candidates(Instant::now())[0])
+            .collect();
+        assert_eq!(firsts, [address(2), address(3)].into());
     }
 
     #[test]
