@@ -97,12 +97,16 @@ impl Control {
     }
 
     async fn connect(&self) -> Result<Connection, UpstreamError> {
-        let resolved = resolve(&self.config.contact_points).await;
-        if let Ok(addresses) = &resolved {
+        let contact_points = resolve(&self.config.contact_points).await;
+        if let Ok(addresses) = &contact_points {
             self.balance.set_contact_points(addresses.clone());
         }
-        let mut candidates = self.balance.candidates(std::time::Instant::now());
-        for address in resolved? {
+        // At first in the order given, which decides about the data centre; later any node that is known to live.
+        let mut candidates = match *self.published.borrow() {
+            Some(_) => self.balance.candidates(std::time::Instant::now()),
+            None => Vec::new(),
+        };
+        for address in contact_points? {
             if !candidates.contains(&address) {
                 candidates.push(address);
             }
@@ -148,7 +152,14 @@ impl Control {
     }
 
     async fn refresh(&self, connection: &mut Connection) -> Result<(), UpstreamError> {
-        let mut cluster = read_cluster(connection, self.config.data_center.as_deref()).await?;
+        // Once chosen, the data centre stays, wherever the control connection moves.
+        let chosen = self
+            .published
+            .borrow()
+            .as_ref()
+            .map(|cluster| cluster.data_center.clone());
+        let data_center = self.config.data_center.clone().or(chosen);
+        let mut cluster = read_cluster(connection, data_center.as_deref()).await?;
         self.probe(&mut cluster).await;
         let cluster = Arc::new(cluster);
         count_nodes(&cluster);

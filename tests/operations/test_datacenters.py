@@ -30,6 +30,15 @@ class PreferredDataCenter(OperationsTest):
     def test_unset_it_is_that_of_the_first_contact_point(self) -> None:
         self.assertEqual(self.behind(self.proxy(CONTACTS)), {"dc1"})
 
+    def test_unset_it_stays_when_the_control_connection_moves(self) -> None:
+        proxy = self.proxy(CONTACTS)
+        self.addCleanup(cluster_command, "up", "--name", "dc")
+        cluster_command("stop-node", "--name", "dc", "--node", "1")
+        self.assertTrue(eventually(lambda: proxy.metric('narrows_upstream_nodes{state="down"}') == 1, seconds=30))
+        self.assertEqual(self.behind(proxy), {"dc2"})
+        cluster_command("start-node", "--name", "dc", "--node", "1")
+        self.assertTrue(eventually(lambda: self.behind(proxy) == {"dc1"}, seconds=60))
+
     def test_configured_it_is_kept_whatever_the_contact_point(self) -> None:
         proxy = self.proxy(CONTACTS[:1], {"upstream": {"data_center": "dc2"}})
         self.assertEqual(self.behind(proxy), {"dc2"})
