@@ -25,7 +25,8 @@ unit: need ## Tests that need no cluster
 
 integration: need ## The proxy on the wire, against real Cassandra
 	$(CLUSTER) up --name main
-	cargo test --test integration
+	# The tests mostly wait for schema changes, so more of them than cores run at a time.
+	cargo test --test integration -- --test-threads=4
 
 fmt: ## Formats the Rust code
 	cargo fmt

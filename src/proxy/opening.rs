@@ -104,9 +104,10 @@ async fn open(
     let (address, upstream, lease) = match dial(proxy, target).await {
         Ok(dialled) => dialled,
         Err(reason) => {
-            // The control connection meets the same trouble and says so once.
+            // The control connection meets the same trouble and says so once. Clients learn no address from us.
             tracing::debug!(error = %reason, "a client is turned away");
-            let body = error::encode(ErrorCode::Overloaded, &format!("narrows: {reason}"));
+            let text = "narrows: no upstream node answers; the proxy's log and its /readyz say why";
+            let body = error::encode(ErrorCode::Overloaded, text);
             return turn_away(reader, writer, version, header.stream, body).await;
         }
     };

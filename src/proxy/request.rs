@@ -32,6 +32,15 @@ enum Decision {
     PrepareFirst(Vec<Arc<Statement>>),
 }
 
+/// Where the unqualified names of a request are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Names {
+    InSystem,
+    Elsewhere,
+    /// A USE before it has no reply yet.
+    Unsettled,
+}
+
 #[derive(Clone, Copy)]
 enum Refusal {
     Unprepared,
@@ -41,6 +50,10 @@ enum Refusal {
 impl Session {
     /// The inspector of the request direction.
     pub(super) fn judge_request(&self, view: View<'_>) -> Verdict {
+        // The ids of a BATCH are all over it; reading it anew with every byte that arrives would cost its square.
+        if view.header.opcode == opcode::BATCH && !view.complete {
+            return Verdict::More;
+        }
         let decision = match self.decide(view.header, view.body) {
             Ok(Decision::Refuse(..) | Decision::PrepareFirst(_)) if !view.complete => {
                 return Verdict::More;
@@ -135,22 +148,28 @@ impl Session {
     fn decide_query(&self, mut message: Cursor<'_>) -> Result<Decision> {
         let text = query::text(&mut message)?;
         let parameters = || Parameters::read(self.version.get(), &mut message.clone());
-        // The keyspace that the request names itself (v5) comes first; without all of the request it cannot be told.
-        let mut unknown = Ok(());
-        let shape = classify(text, || match parameters() {
-            Ok(parameters) => self.is_system(parameters.keyspace),
-            Err(error) => {
-                unknown = Err(error);
-                false
-            }
+        // The keyspace that the request names itself comes first; without all of the request it cannot be told.
+        let mut names = Ok(Names::Elsewhere);
+        let shape = classify(&text, || {
+            names = parameters().map(|parameters| self.unqualified_names(parameters.keyspace));
+            names == Ok(Names::InSystem)
         });
-        unknown?;
-        self.decide_shape(shape, parameters)
+        match names? {
+            Names::Unsettled => Ok(unsettled()),
+            Names::InSystem | Names::Elsewhere => self.decide_shape(shape, parameters),
+        }
     }
 
-    /// Whether unqualified names are in `system`, for a request that names this keyspace or none.
-    fn is_system(&self, named: Option<&str>) -> bool {
-        named.or(self.keyspace.borrow().as_deref()) == Some("system")
+    /// Where unqualified names are, for a request that names this keyspace or none.
+    fn unqualified_names(&self, named: Option<&str>) -> Names {
+        let is_use = |pending: &Pending| matches!(pending, Pending::Use);
+        if named.is_none() && self.pending.borrow().values().any(is_use) {
+            return Names::Unsettled;
+        }
+        match named.or(self.keyspace.borrow().as_deref()) {
+            Some("system") => Names::InSystem,
+            _ => Names::Elsewhere,
+        }
     }
 
     fn decide_shape<'a>(
@@ -181,9 +200,16 @@ impl Session {
     fn decide_prepare(&self, mut message: Cursor<'_>) -> Result<Decision> {
         let text = query::text(&mut message)?;
         let named = query::prepare_keyspace(self.version.get(), message)?;
-        let shape = classify(text, || self.is_system(named));
+        let mut names = Names::Elsewhere;
+        let shape = classify(&text, || {
+            names = self.unqualified_names(named);
+            names == Names::InSystem
+        });
+        if names == Names::Unsettled {
+            return Ok(unsettled());
+        }
         let keyspace = self.keyspace.borrow();
-        let statement = Statement::new(shape, text, named.or(keyspace.as_deref()));
+        let statement = Statement::new(shape, &text, named.or(keyspace.as_deref()));
         Ok(Decision::Watch(Pending::Prepare(statement)))
     }
 
@@ -202,6 +228,12 @@ impl Session {
             None => Decision::PrepareFirst(missing),
         })
     }
+}
+
+/// Only for names of topology tables: what else they could mean must not be answered with real addresses.
+fn unsettled() -> Decision {
+    let text = "narrows: a USE on this connection has no reply yet, so it is not clear which table this reads; wait for it";
+    Decision::Refuse(error::encode(ErrorCode::Invalid, text), Refusal::Rejected)
 }
 
 fn not_understood(select: &TopologySelect) -> Decision {

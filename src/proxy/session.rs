@@ -137,10 +137,7 @@ impl Session {
             }
             // Drivers wait for seconds after a connection that closes without a word.
             Ending::Quiet(close) if close == Close::Upstream && self.replies.get() == 0 => {
-                let text = format!(
-                    "narrows: {} closed the connection before it answered",
-                    self.upstream_address
-                );
+                let text = "narrows: upstream closed the connection before it answered".to_owned();
                 (
                     close,
                     Some((self.first_stream, ErrorCode::Overloaded, text)),
@@ -206,8 +203,8 @@ impl Session {
         request: Envelope,
         direction: &mut Direction<'_>,
     ) -> Option<Ending> {
+        let mut taken = self.taken.borrow_mut().pop_front();
         loop {
-            let taken = self.taken.borrow_mut().pop_front();
             match taken {
                 Some(Taken::Refused(body)) => {
                     let refused = self
@@ -231,6 +228,8 @@ impl Session {
                     Err(_) => Some(last_words().await),
                 };
             }
+            // What was just left word of; requests behind this one may wait in front.
+            taken = self.taken.borrow_mut().pop_back();
         }
     }
 

@@ -164,7 +164,7 @@ class WholeCluster(OperationsTest):
             opcode, body = client.start()
         self.assertLess(time.monotonic() - began, 5)
         self.assertEqual(opcode, wire.ERROR)
-        self.assertIn("no upstream node can be reached", wire.error_of(body)[1])
+        self.assertIn("no upstream node answers", wire.error_of(body)[1])
         bring_back(1)
         self.assertTrue(eventually(lambda: proxy.admin("/readyz")[0] == 200, 15), proxy.admin("/readyz"))
         session = self.driver(proxy.host, proxy.port)

@@ -1,5 +1,7 @@
 //! QUERY and PREPARE (native_protocol_v5 §4.1.4, §4.1.5): both begin with the statement's text.
 
+use std::borrow::Cow;
+
 use crate::protocol::header::Version;
 use crate::protocol::types::{Cursor, Write};
 use crate::protocol::{ProtocolError, request::parameters::CONSISTENCY_ONE};
@@ -7,9 +9,13 @@ use crate::protocol::{ProtocolError, request::parameters::CONSISTENCY_ONE};
 /// The flag of PREPARE (v5) and of query parameters (v5) that says which keyspace unqualified names are in.
 const PREPARE_KEYSPACE: i32 = 0x01;
 
-/// The text of a QUERY or PREPARE; leaves the cursor at what follows.
-pub fn text<'a>(message: &mut Cursor<'a>) -> Result<&'a str, ProtocolError> {
-    message.long_string()
+/// The text of a QUERY or PREPARE; leaves the cursor at what follows. Cassandra replaces what is not UTF-8 and goes on,
+/// so we must see the same text.
+pub fn text<'a>(message: &mut Cursor<'a>) -> Result<Cow<'a, str>, ProtocolError> {
+    let length = message.count("long string")?;
+    Ok(String::from_utf8_lossy(
+        message.take(length, "long string")?,
+    ))
 }
 
 /// The keyspace that a PREPARE names itself (v5 only); the cursor stands behind the text.
@@ -55,10 +61,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_text_that_is_not_utf8_is_read_as_cassandra_reads_it() {
+        let mut body = Vec::new();
+        body.put_bytes(Some(b"SELECT * FROM system.peers -- \xff"));
+        assert_eq!(
+            text(&mut Cursor::new(&body)),
+            Ok("SELECT * FROM system.peers -- \u{fffd}".into())
+        );
+    }
+
+    #[test]
     fn reads_the_text_and_the_keyspace_of_a_prepare() {
         let body = encode_prepare(Version::V5, "SELECT 1", Some("ks"));
         let mut cursor = Cursor::new(&body);
-        assert_eq!(text(&mut cursor), Ok("SELECT 1"));
+        assert_eq!(text(&mut cursor), Ok("SELECT 1".into()));
         assert_eq!(
             prepare_keyspace(Version::V5, cursor.clone()),
             Ok(Some("ks"))

@@ -1,0 +1,121 @@
+//! The clusters of `tests/cluster`, started when a test first needs them and left running.
+//!
+//! Tests share `main` side by side. The one that stops nodes takes it alone.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+static MAIN: RwLock<()> = RwLock::new(());
+static STARTED: Mutex<Option<HashMap<String, Vec<SocketAddr>>>> = Mutex::new(None);
+
+/// A running cluster and, for `main`, the right to use it. Ask once per test: asking twice could wait for itself.
+pub(crate) struct Cluster {
+    name: &'static str,
+    nodes: Vec<SocketAddr>,
+    _shared: Option<RwLockReadGuard<'static, ()>>,
+    _alone: Option<RwLockWriteGuard<'static, ()>>,
+}
+
+/// Three nodes of Cassandra 5.0, shared with other tests.
+pub(crate) fn cluster() -> Cluster {
+    let shared = MAIN.read().unwrap_or_else(PoisonError::into_inner);
+    Cluster {
+        name: "main",
+        nodes: start("main"),
+        _shared: Some(shared),
+        _alone: None,
+    }
+}
+
+/// The same with nobody else there.
+pub(crate) fn cluster_alone() -> Cluster {
+    let alone = MAIN.write().unwrap_or_else(PoisonError::into_inner);
+    Cluster {
+        name: "main",
+        nodes: start("main"),
+        _shared: None,
+        _alone: Some(alone),
+    }
+}
+
+/// One node of Cassandra 4.1.
+pub(crate) fn old_cluster() -> Cluster {
+    Cluster {
+        name: "old",
+        nodes: start("old"),
+        _shared: None,
+        _alone: None,
+    }
+}
+
+impl Cluster {
+    /// The node that tests talk to directly.
+    pub(crate) fn node(&self) -> SocketAddr {
+        self.nodes[0]
+    }
+
+    pub(crate) fn nodes(&self) -> &[SocketAddr] {
+        &self.nodes
+    }
+
+    /// Stops a node, counted from 1, until the returned value is dropped.
+    pub(crate) fn stop_node(&self, number: usize) -> StoppedNode<'_> {
+        assert!(self._alone.is_some(), "other tests need this node");
+        let stopped = StoppedNode {
+            cluster: self,
+            number,
+        };
+        self.on_node("stop-node", number);
+        stopped
+    }
+
+    fn on_node(&self, command: &str, number: usize) {
+        run(&[command, "--name", self.name, "--node", &number.to_string()]);
+    }
+}
+
+/// A node that is down and comes back on drop, also when the test fails.
+pub(crate) struct StoppedNode<'a> {
+    cluster: &'a Cluster,
+    number: usize,
+}
+
+impl Drop for StoppedNode<'_> {
+    fn drop(&mut self) {
+        self.cluster.on_node("start-node", self.number);
+    }
+}
+
+fn start(name: &str) -> Vec<SocketAddr> {
+    let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    let started = started.get_or_insert_default();
+    if let Some(nodes) = started.get(name) {
+        return nodes.clone();
+    }
+    let nodes = contact_points(&run(&["up", "--name", name]));
+    started.insert(name.to_owned(), nodes.clone());
+    nodes
+}
+
+fn run(arguments: &[&str]) -> String {
+    let output = Command::new("python3")
+        .arg(super::root().join("tests/cluster/cluster.py"))
+        .args(arguments)
+        .output()
+        .expect("python3 is installed");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?} failed:\n{said}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// The addresses in the last line, `{…, "contact_points": ["127.0.1.1:9042", …], …}`.
+fn contact_points(output: &str) -> Vec<SocketAddr> {
+    let line = output.lines().last().expect("a line of JSON");
+    let (_, list) = line.split_once("\"contact_points\": [").expect("a list");
+    let (list, _) = list.split_once(']').expect("its end");
+    list.split(',')
+        .map(|entry| entry.trim().trim_matches('"').parse().expect("an address"))
+        .collect()
+}

@@ -1,0 +1,85 @@
+//! A keyspace of its own for each test, made and dropped directly on the cluster.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use super::{Cluster, Codec, RawClient, eventually, request};
+
+/// Schema changes side by side only make each other slow.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+pub(crate) struct Keyspace {
+    pub(crate) name: String,
+    node: std::net::SocketAddr,
+}
+
+impl Keyspace {
+    /// Creates the keyspace and runs `statements` in it. The names of all keyspaces have the same length.
+    pub(crate) fn create(cluster: &Cluster, statements: &[&str]) -> Self {
+        let keyspace = Self {
+            name: unique_name(),
+            node: cluster.node(),
+        };
+        let name = &keyspace.name;
+        let mut all = vec![
+            format!(
+                "CREATE KEYSPACE {name} WITH replication = \
+                 {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
+            ),
+            format!("USE {name}"),
+        ];
+        all.extend(statements.iter().map(|&statement| statement.to_owned()));
+        alone(|| {
+            let mut client = RawClient::connect(keyspace.node, Codec::V4);
+            for statement in &all {
+                client.query(statement);
+            }
+            eventually("all nodes have one schema", || agreed(&mut client));
+        });
+        keyspace
+    }
+}
+
+impl Drop for Keyspace {
+    fn drop(&mut self) {
+        // A test that has failed says more with its own message than with the trouble that follows from it.
+        if !std::thread::panicking() {
+            let drop = format!("DROP KEYSPACE {}", self.name);
+            // Whoever changes the schema next waits until all nodes know of this.
+            alone(|| RawClient::connect(self.node, Codec::V4).query(&drop));
+        }
+    }
+}
+
+/// Runs schema changes while no other test does.
+pub(crate) fn alone<T>(change: impl FnOnce() -> T) -> T {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    change()
+}
+
+fn agreed(client: &mut RawClient) -> Option<()> {
+    let mut schemas = |table: &str| {
+        let text = format!("SELECT schema_version FROM system.{table}");
+        client.send(0, super::opcode::QUERY, &request::query(Codec::V4, &text));
+        client.receive().rows().rows
+    };
+    let local = schemas("local");
+    schemas("peers")
+        .iter()
+        .all(|row| *row == local[0])
+        .then_some(())
+}
+
+fn unique_name() -> String {
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let now = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .expect("after 1970");
+    format!(
+        "t{:08x}_{:06}_{count:03}",
+        now.as_secs() as u32,
+        std::process::id() % 1_000_000
+    )
+}

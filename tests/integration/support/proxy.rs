@@ -1,0 +1,196 @@
+//! The real binary, started for one test and ended with it.
+//!
+//! Every WARN or ERROR that it logs must have been announced by the test, and anything else on its stderr is a panic.
+
+use std::fs::{self, File};
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use super::{Cluster, eventually, metrics};
+
+static STARTED: AtomicU16 = AtomicU16::new(1);
+
+pub(crate) struct Proxy {
+    process: Child,
+    client: SocketAddr,
+    admin: SocketAddr,
+    log: PathBuf,
+    expected: Vec<&'static str>,
+}
+
+/// What differs from a plain proxy in front of a cluster.
+pub(crate) struct Builder {
+    contact_points: Vec<SocketAddr>,
+    settings: Vec<(String, String)>,
+    client: Option<SocketAddr>,
+    expected: Vec<&'static str>,
+    wait_for: &'static str,
+}
+
+impl Proxy {
+    pub(crate) fn start(cluster: &Cluster) -> Self {
+        Self::builder(cluster.nodes()).start()
+    }
+
+    pub(crate) fn builder(contact_points: &[SocketAddr]) -> Builder {
+        Builder {
+            contact_points: contact_points.to_vec(),
+            settings: Vec::new(),
+            client: None,
+            expected: Vec::new(),
+            wait_for: "/readyz",
+        }
+    }
+
+    /// Where clients connect (`single`).
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.client
+    }
+
+    /// A series of `/metrics`; one that was never counted is 0.
+    pub(crate) fn metric(&self, series: &str) -> u64 {
+        metrics::value(self.admin, series).unwrap_or_default() as u64
+    }
+
+    pub(crate) fn status(&self, path: &str) -> Option<u16> {
+        Some(metrics::get(self.admin, path)?.0)
+    }
+
+    /// Resident memory in KiB.
+    pub(crate) fn memory_kib(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()))
+            .expect("the proxy runs");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let size = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
+        size.expect("a line VmRSS")
+    }
+
+    pub(crate) fn terminate(&self) {
+        let kill = Command::new("kill")
+            .args(["-TERM", &self.process.id().to_string()])
+            .status();
+        assert!(kill.expect("kill is installed").success());
+    }
+
+    pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
+        eventually("the proxy ends", || {
+            self.process.try_wait().expect("our child")
+        })
+    }
+
+    /// Ends it as a crash would, and starts another on the same address.
+    pub(crate) fn restart(self, builder: Builder) -> Self {
+        let client = self.client;
+        drop(self);
+        Builder {
+            client: Some(client),
+            ..builder
+        }
+        .start()
+    }
+
+    /// The lines logged so far.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).expect("the log is a file of ours")
+    }
+
+    fn unexpected_lines(&self) -> Vec<String> {
+        let log = self.log();
+        let is_trouble = |line: &&str| {
+            let quiet = line.contains("\"level\":\"INFO\"") || line.contains("\"level\":\"DEBUG\"");
+            !quiet && !self.expected.iter().any(|text| line.contains(text))
+        };
+        log.lines().filter(is_trouble).map(str::to_owned).collect()
+    }
+}
+
+impl Builder {
+    /// Sets `section.key`, as the environment would.
+    pub(crate) fn set(mut self, key: &str, value: &str) -> Self {
+        let variable = format!("NARROWS__{}", key.replace('.', "__").to_uppercase());
+        self.settings.push((variable, value.to_owned()));
+        self
+    }
+
+    /// A text that may stand in a WARN or ERROR of this test.
+    pub(crate) fn expecting(mut self, text: &'static str) -> Self {
+        self.expected.push(text);
+        self
+    }
+
+    /// Does not wait for the proxy to be ready, only for its process.
+    pub(crate) fn unready(mut self) -> Self {
+        self.wait_for = "/livez";
+        self
+    }
+
+    pub(crate) fn start(self) -> Proxy {
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let directory = super::root().join("target/tmp/integration");
+        fs::create_dir_all(&directory).expect("target is ours to write");
+        let stem = directory.join(format!("{}-{number}", std::process::id()));
+        let (client, admin) = (self.client.unwrap_or_else(|| free(number)), free(number));
+        let (config, log) = (stem.with_extension("toml"), stem.with_extension("log"));
+        fs::write(&config, self.config(client, admin)).expect("a config file");
+        let process = Command::new(env!("CARGO_BIN_EXE_narrows"))
+            .args(["run", "--config"])
+            .arg(&config)
+            .envs(self.settings)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(&log).expect("a log file"))
+            .spawn()
+            .expect("the binary was built");
+        let mut proxy = Proxy {
+            process,
+            client,
+            admin,
+            log,
+            expected: self.expected,
+        };
+        eventually("the proxy answers", || {
+            let ended = proxy.process.try_wait().expect("our child");
+            assert!(ended.is_none(), "it ended: {}", proxy.log());
+            (proxy.status(self.wait_for) == Some(200)).then_some(())
+        });
+        proxy
+    }
+
+    fn config(&self, client: SocketAddr, admin: SocketAddr) -> String {
+        let contact_points: Vec<String> = self
+            .contact_points
+            .iter()
+            .map(|address| format!("\"{address}\""))
+            .collect();
+        format!(
+            "[client]\nlisten = \"{client}\"\n[admin]\nlisten = \"{admin}\"\n[log]\nformat = \"json\"\n\
+             [upstream]\ncontact_points = [{}]\n",
+            contact_points.join(", ")
+        )
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let panics = self.metric("narrows_proxy_closes_total{reason=\"panic\"}");
+        // It may have ended already, as the test wanted.
+        drop(self.process.kill());
+        drop(self.process.wait());
+        let trouble = self.unexpected_lines();
+        if std::thread::panicking() {
+            return;
+        }
+        assert_eq!(panics, 0, "sessions panicked, see {}", self.log.display());
+        assert!(trouble.is_empty(), "unexpected in the log: {trouble:#?}");
+    }
+}
+
+/// A free port on a loopback address that no other proxy of this process uses, so that nobody takes it meanwhile.
+fn free(number: u16) -> SocketAddr {
+    let [high, low] = number.to_be_bytes();
+    let address = std::net::Ipv4Addr::new(127, 90, high + 1, low);
+    let probe = TcpListener::bind((address, 0)).expect("a free port");
+    probe.local_addr().expect("bound")
+}
