@@ -6,7 +6,7 @@ SHELL := bash
 SCALE ?= 1
 export SCALE
 
-.PHONY: help need demo test unit integration fmt lint static
+.PHONY: help need need-drivers demo test unit integration fmt lint static
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -14,10 +14,13 @@ help: ## This list
 need:
 	@tests/need.sh
 
+need-drivers:
+	@tests/need.sh drivers
+
 demo: need ## A cluster, the proxy, and a few statements through it
 	@tests/demo/demo.sh
 
-test: need lint unit integration drivers operations ## Every test, at SCALE=1 in under half an hour
+test: need-drivers lint unit integration drivers operations ## Every test, at SCALE=1 in under half an hour
 	@echo "all tests passed"
 
 unit: need ## Tests that need no cluster
@@ -45,5 +48,5 @@ static: need ## The release binary, static: target/x86_64-unknown-linux-musl/rel
 
 include tests/cluster/cluster.mk
 include benches/bench.mk
--include tests/drivers/drivers.mk
--include tests/operations/operations.mk
+include tests/drivers/drivers.mk
+include tests/operations/operations.mk

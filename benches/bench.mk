@@ -14,7 +14,7 @@ BENCH_CLUSTER = python3 tests/cluster/cluster.py
 bench: export PATH := $(PATH):/usr/sbin
 
 .PHONY: bench bench-haproxy
-bench: bench-haproxy
+bench: bench-haproxy ## What a request costs, next to HAProxy: target/bench/relay.json
 	cargo build --release --bin narrows
 	cargo bench --bench relay --no-run
 	@ulimit -S -n 8192; \

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Says in one line each what is missing on this machine, before anything is built.
+# Says in one line each what is missing on this machine, before anything is built. `need.sh drivers` also asks for the
+# languages of the driver programs.
 set -u
 missing=0
 say() { echo "missing: $1" >&2; missing=1; }
@@ -8,6 +9,11 @@ command -v cargo >/dev/null || say "cargo 1.90 or newer: install Rust (rustup)"
 command -v mvn >/dev/null || say "Maven: install the package maven"
 command -v python3 >/dev/null || say "Python 3.11: install the packages python3 and python3-venv"
 command -v openssl >/dev/null || say "openssl: install the package openssl"
+command -v curl >/dev/null || say "curl: install the package curl"
+if [ "${1:-}" = drivers ]; then
+    command -v go >/dev/null || say "Go 1.24 or newer: install it from go.dev or your distribution"
+    command -v npm >/dev/null || say "Node.js 18 or newer with npm: install the packages nodejs and npm"
+fi
 java=${JAVA_HOME:+$JAVA_HOME/bin/}java
 if ! command -v "$java" >/dev/null; then
     say "a JDK 17: install the package openjdk-17-jdk-headless"

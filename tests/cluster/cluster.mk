@@ -8,13 +8,13 @@ PORT ?= 9042
 
 .PHONY: up down cqlsh cluster-main cluster-auth cluster-old cluster-dc
 
-up:
+up: ## One Cassandra node on 127.0.0.1:9042
 	$(CLUSTER) up --name people
 
-down:
+down: ## Stops it, and every other cluster of this tree (NAME= one of them)
 	$(CLUSTER) down $(if $(NAME),--name $(NAME),--all)
 
-cqlsh:
+cqlsh: ## A shell on it: HOST= PORT= ARGS=
 	tests/setup.sh
 	target/venv/bin/cqlsh $(ARGS) $(HOST) $(PORT)
 

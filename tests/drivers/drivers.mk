@@ -5,7 +5,7 @@ MODE ?= single,mirror
 DRIVERS_FLAGS ?=
 
 .PHONY: drivers
-drivers: need ## Every driver direct and through the proxy: DRIVERS=python,java,... MODE=single,mirror
+drivers: need-drivers ## Every driver direct and through the proxy: DRIVERS=python,java,... MODE=single,mirror
 	$(CLUSTER) up --name main
 	cargo build --bin narrows
 	python3 -B tests/drivers/run.py --driver $(DRIVERS) --mode $(MODE) $(DRIVERS_FLAGS)

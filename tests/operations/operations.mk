@@ -8,7 +8,7 @@ TOPICS ?= auth capacity check datacenters failures restarts signals tls versions
 
 .PHONY: operations operations-static
 
-operations:
+operations: ## Whole processes with live drivers: TOPICS="auth tls …"
 	tests/setup.sh
 	cargo build
 	$(OPERATIONS) $(TOPICS)
