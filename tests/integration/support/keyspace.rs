@@ -35,7 +35,7 @@ impl Keyspace {
             for statement in &all {
                 client.query(statement);
             }
-            eventually("all nodes have one schema", || agreed(&mut client));
+            settle(&mut client);
         });
         keyspace
     }
@@ -56,6 +56,11 @@ impl Drop for Keyspace {
 pub(crate) fn alone<T>(change: impl FnOnce() -> T) -> T {
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     change()
+}
+
+/// Waits until all nodes have one schema, as a driver does on a direct connection.
+pub(crate) fn settle(client: &mut RawClient) {
+    eventually("all nodes have one schema", || agreed(client));
 }
 
 fn agreed(client: &mut RawClient) -> Option<()> {
