@@ -103,7 +103,7 @@ impl App {
         spawn(admin::serve(admin, state, std::future::pending::<()>()));
         let mut tasks = vec![spawn(follow_health(
             control.health.subscribe(),
-            config.topology.mode,
+            proxy.clone(),
             readiness.clone(),
         ))];
         tasks.push(match config.topology.mode {
@@ -159,6 +159,7 @@ impl App {
         if let Err(error) = self.logs.set_level(&taken.log.level) {
             tracing::error!(%error, "log.level not reloaded");
         }
+        allow_open_files(taken.limits.connections);
         self.proxy.reload(&taken, client_tls, upstream_tls);
         self.config = taken;
         tracing::info!(
@@ -289,19 +290,29 @@ fn threads(config: &Config) -> usize {
 /// Ready means: a client that connects now will be served.
 async fn follow_health(
     mut health: watch::Receiver<Health>,
-    mode: TopologyMode,
+    proxy: Arc<Proxy>,
     readiness: Readiness,
 ) {
+    let mode = proxy.config.topology.mode;
+    let mut mirrored = proxy.mirrored.subscribe();
     loop {
         let now = health.borrow_and_update().clone();
+        let listens = mode == TopologyMode::Single || !mirrored.borrow_and_update().is_empty();
         match (now, mode) {
+            (Health::Connected, _) if !listens => {
+                readiness.set_not_ready("no node is mirrored yet")
+            }
             (Health::Connected, _) | (Health::Blind(_), TopologyMode::Single) => {
                 readiness.set_ready()
             }
             (Health::Starting, _) => readiness.set_not_ready("upstream is not known yet"),
             (Health::Blind(reason) | Health::Lost(reason), _) => readiness.set_not_ready(&reason),
         }
-        if health.changed().await.is_err() {
+        let changed = tokio::select! {
+            changed = health.changed() => changed,
+            changed = mirrored.changed() => changed,
+        };
+        if changed.is_err() {
             return;
         }
     }

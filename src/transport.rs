@@ -202,7 +202,7 @@ impl Drop for Buffer {
 
 /// Closes so that the peer can still read what was written last: without it, unread input makes the kernel reset the
 /// connection and the peer may lose our last error frame.
-pub async fn close_gently(mut reader: Reader, mut writer: Writer) {
+pub async fn close_gently(mut reader: Reader, writer: &mut Writer) {
     const PATIENCE: Duration = Duration::from_secs(1);
     const DISCARD_BYTES_MAX: usize = 1 << 20;
     if writer.shutdown().await.is_err() {

@@ -5,7 +5,7 @@ set -u
 missing=0
 say() { echo "missing: $1" >&2; missing=1; }
 
-command -v cargo >/dev/null || say "cargo 1.90 or newer: install Rust (rustup)"
+command -v cargo >/dev/null || say "cargo 1.91 or newer: install Rust (rustup)"
 command -v mvn >/dev/null || say "Maven: install the package maven"
 command -v python3 >/dev/null || say "Python 3.11: install the packages python3 and python3-venv"
 command -v openssl >/dev/null || say "openssl: install the package openssl"

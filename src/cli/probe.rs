@@ -100,7 +100,7 @@ fn report(config: &Config, cluster: &Cluster) -> String {
         if config.topology.mode == TopologyMode::Mirror {
             out.push_str(&format!(
                 ", seen by clients at {}",
-                mirror.address_of(address.ip())
+                mirror.address_of(node.advertised)
             ));
         }
         out.push('\n');
@@ -132,6 +132,7 @@ mod tests {
         Node {
             host_id: [0; 16],
             address: std::net::SocketAddr::from(([127, 0, 0, 1], 9042)),
+            advertised: std::net::Ipv4Addr::LOCALHOST.into(),
             data_center: "dc1".to_owned(),
             rack: "r1".to_owned(),
             release_version: version.to_owned(),

@@ -24,9 +24,12 @@ pub fn with_reloadable(running: &Config, fresh: &Config) -> Config {
     }
     if let (Some(taken), Some(fresh)) = (&mut taken.upstream.tls, &fresh.upstream.tls) {
         taken.ca.clone_from(&fresh.ca);
-        taken
-            .certificate_and_key
-            .clone_from(&fresh.certificate_and_key);
+        // Its identity would be every client's: that needs the restart which shared_identity needs.
+        if running.upstream.shared_identity {
+            taken
+                .certificate_and_key
+                .clone_from(&fresh.certificate_and_key);
+        }
     }
     taken
 }

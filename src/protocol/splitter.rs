@@ -50,6 +50,8 @@ pub enum Verdict {
     ForwardThen(Framing),
     More,
     Take,
+    /// Take it out at once, without a body: what is left of it is dropped as it arrives.
+    Discard,
 }
 
 /// What takes the place of a piece of input that cannot be relayed as it is.
@@ -77,6 +79,8 @@ enum Carry {
     Nothing,
     /// Forwarded; so many bytes (bare: of the wire; segments: of content) are still to come.
     Relaying(usize),
+    /// Refused; so many bytes are still to come and mean nothing.
+    Discarding(usize),
     /// Segments held back until the inspector can decide.
     Holding {
         wire: Vec<u8>,
@@ -153,6 +157,11 @@ impl Splitter {
             self.relay_rest(left, now);
             return Ok((now, Then::Relay));
         }
+        if let Carry::Discarding(left) = self.carry {
+            let now = left.min(input.len());
+            self.discard_rest(left, now);
+            return Ok((now, Then::Replace(Vec::new())));
+        }
         let Some(header) = Header::peek(input)? else {
             return Ok((0, Then::Relay));
         };
@@ -192,6 +201,11 @@ impl Splitter {
                 self.relay_rest(wire_length, now);
                 Ok((now, Then::Relay))
             }
+            Verdict::Discard => {
+                let now = wire_length.min(input.len());
+                self.discard_rest(wire_length, now);
+                Ok((now, Then::Replace(vec![refused(header)])))
+            }
             Verdict::Take if complete => {
                 let taken = Envelope::with_flags(
                     header.version,
@@ -224,6 +238,14 @@ impl Splitter {
                 }
                 self.relay_rest(left, now);
                 Then::Relay
+            }
+            Carry::Discarding(left) => {
+                let now = segment.content_length();
+                if now > left {
+                    return Err(ProtocolError::SegmentShort);
+                }
+                self.discard_rest(left, now);
+                Then::Replace(Vec::new())
             }
             Carry::Nothing if segment.self_contained => self_contained(&segment, format, inspect)?,
             Carry::Nothing => self.part(wire, segment.content()?, Vec::new(), inspect)?,
@@ -267,7 +289,11 @@ impl Splitter {
                 };
                 Ok(Then::Replace(vec![Part::Taken(taken)]))
             }
-            (Verdict::More | Verdict::Take, _) => {
+            (Verdict::Discard, Some(header)) => {
+                self.discard_rest(total, message.len());
+                Ok(Then::Replace(vec![refused(header)]))
+            }
+            (Verdict::More | Verdict::Take | Verdict::Discard, _) => {
                 self.within_limit(total)?;
                 held.extend_from_slice(wire);
                 self.carry = Carry::Holding {
@@ -295,6 +321,14 @@ impl Splitter {
         };
     }
 
+    fn discard_rest(&mut self, total: usize, now: usize) {
+        self.carry = if now < total {
+            Carry::Discarding(total - now)
+        } else {
+            Carry::Nothing
+        };
+    }
+
     fn within_limit(&self, length: usize) -> Result<()> {
         if length > self.hold_limit {
             return Err(ProtocolError::TooLarge {
@@ -304,6 +338,17 @@ impl Splitter {
         }
         Ok(())
     }
+}
+
+/// A refused message: whoever refused it knows why from its header.
+fn refused(header: Header) -> Part {
+    Part::Taken(Envelope {
+        header: Header {
+            length: 0,
+            ..header
+        },
+        body: Vec::new(),
+    })
 }
 
 enum Then {
@@ -331,7 +376,7 @@ fn self_contained(
             body,
             complete: true,
         });
-        taken |= verdict == Verdict::Take;
+        taken |= matches!(verdict, Verdict::Take | Verdict::Discard);
         parts.push((verdict, header, body));
         rest = after;
     }
@@ -345,6 +390,7 @@ fn self_contained(
         };
         match verdict {
             Verdict::Take => Part::Taken(envelope),
+            Verdict::Discard => refused(header),
             _ => Part::Raw(format.frame(&envelope)),
         }
     };

@@ -125,7 +125,8 @@ impl<'a> Cursor<'a> {
     /// Steps over a `[bytes map]`: the custom payload.
     pub fn skip_bytes_map(&mut self) -> Result<()> {
         for _ in 0..self.short()? {
-            self.string()?;
+            // Keys need not be UTF-8 to Cassandra, so neither to us.
+            self.short_bytes()?;
             self.bytes()?;
         }
         Ok(())

@@ -3,6 +3,7 @@
 //! Drivers do this themselves by reading `system.peers`; in `single` that table is empty to them, so their own waiting
 //! is switched off and the next statement would meet nodes that do not know the table yet.
 
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
@@ -18,8 +19,12 @@ const POLL_EVERY: Duration = Duration::from_millis(50);
 
 /// Returns the reply unchanged, when the nodes agree or the time is up.
 pub(super) async fn wait(session: &Session, reply: Envelope) -> Envelope {
+    let patience = session.proxy.config.limits.schema_agreement_timeout;
+    if patience.is_zero() {
+        return reply;
+    }
     session.proxy.metrics.held_schema_changes.increment(1);
-    let deadline = Instant::now() + session.proxy.config.limits.schema_agreement_timeout;
+    let deadline = Instant::now() + patience;
     let agreement = async {
         while agree(session).await == Some(false) {
             sleep(POLL_EVERY).await;
@@ -38,20 +43,35 @@ async fn agree(session: &Session) -> Option<bool> {
     let local = session.ask_rows(LOCAL).await?;
     let peers = session.ask_rows(PEERS).await?;
     let version = local.first("schema_version")?;
-    let cluster = session.proxy.balance.cluster();
-    let agrees = |row| {
-        let same = value(&peers.names, row, "schema_version") == Some(version);
+    for row in &peers.rows {
+        let schema = value(&peers.names, row, "schema_version");
         let address = value(&peers.names, row, "rpc_address").and_then(ip_from_bytes);
-        let known = cluster
-            .nodes
-            .iter()
-            .find(|node| Some(node.address.ip()) == address);
-        same || known.is_some_and(|node| !node.up)
-    };
-    let all = peers.rows.iter().all(agrees);
-    if !all {
-        // A node that died just now would hold up every schema change; have the nodes looked at.
-        session.proxy.suspicion.notify_one();
+        // Rows without these are remains of nodes that left; drivers pass over them as well.
+        let (Some(schema), Some(address)) = (schema, address) else {
+            continue;
+        };
+        if schema != version && is_up(session, address).await {
+            return Some(false);
+        }
     }
-    Some(all)
+    Some(true)
+}
+
+/// Whether a node takes part. One that died would otherwise hold up every schema change.
+async fn is_up(session: &Session, address: IpAddr) -> bool {
+    let proxy = &session.proxy;
+    let cluster = proxy.balance.cluster();
+    match cluster.nodes.iter().find(|node| node.advertised == address) {
+        Some(node) => {
+            // It may have died just now; have the nodes looked at.
+            proxy.suspicion.notify_one();
+            node.up
+        }
+        None => {
+            proxy
+                .dialer
+                .answers(SocketAddr::new(address, session.upstream_address.port()))
+                .await
+        }
+    }
 }

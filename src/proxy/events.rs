@@ -9,6 +9,8 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
+use tokio::time::timeout;
+
 use super::Presented;
 use super::session::Session;
 use crate::protocol::header::{Envelope, opcode};
@@ -34,18 +36,23 @@ pub(super) async fn pass_on(session: &Rc<Session>, reply: Envelope) -> io::Resul
     let mirrored = session.presented.address_of(address.ip());
     let body = event::encode_node(kind, change, mirrored);
     if matches!(change, "UP" | "NEW_NODE") {
-        announce_when_listening(session.clone(), mirrored, body);
+        announce_when_listening(session, mirrored, body);
         return Ok(());
     }
     session.reply(EVENT_STREAM, 0, opcode::EVENT, body).await
 }
 
-fn announce_when_listening(session: Rc<Session>, mirrored: SocketAddr, body: Vec<u8>) {
+fn announce_when_listening(session: &Rc<Session>, mirrored: SocketAddr, body: Vec<u8>) {
     session.proxy.suspicion.notify_one();
     let mut listening = session.proxy.mirrored.subscribe();
+    // The session may end meanwhile, and must not be kept for this.
+    let session = Rc::downgrade(session);
     tokio::task::spawn_local(async move {
         let bound = listening.wait_for(|addresses| addresses.contains(&mirrored));
-        if let Ok(Ok(_)) = tokio::time::timeout(LISTENER_PATIENCE, bound).await {
+        if !matches!(timeout(LISTENER_PATIENCE, bound).await, Ok(Ok(_))) {
+            return;
+        }
+        if let Some(session) = session.upgrade() {
             // A client that has gone needs no event.
             drop(session.reply(EVENT_STREAM, 0, opcode::EVENT, body).await);
         }

@@ -5,9 +5,11 @@
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
+use tokio::time::sleep;
 
 use super::worker::{Target, Workers};
 use super::{Presented, Proxy, listener};
@@ -19,7 +21,11 @@ struct Mirror {
     workers: Arc<Workers>,
     /// By mirrored address: the real one, and the task that accepts for it.
     listeners: HashMap<SocketAddr, (SocketAddr, AbortHandle)>,
+    /// Addresses whose trouble was already logged.
+    failed: HashSet<SocketAddr>,
 }
+
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Follows the cluster for ever.
 pub async fn follow(
@@ -31,20 +37,28 @@ pub async fn follow(
         proxy,
         workers,
         listeners: HashMap::new(),
+        failed: HashSet::new(),
     };
     loop {
         let cluster = clusters.borrow_and_update().clone();
-        if let Some(cluster) = cluster {
-            mirror.adjust(&cluster);
-        }
-        if clusters.changed().await.is_err() {
-            return;
+        let complete = cluster.is_none_or(|cluster| mirror.adjust(&cluster));
+        // An address that could not be listened on may be free by then.
+        let retry = async {
+            match complete {
+                true => std::future::pending().await,
+                false => sleep(RETRY_AFTER).await,
+            }
+        };
+        tokio::select! {
+            () = retry => {}
+            changed = clusters.changed() => if changed.is_err() { return },
         }
     }
 }
 
 impl Mirror {
-    fn adjust(&mut self, cluster: &Cluster) {
+    /// Listens for the nodes that live and for no others. `false`: not all of it worked.
+    fn adjust(&mut self, cluster: &Cluster) -> bool {
         let topology = &self.proxy.config.topology;
         let port = self.proxy.config.client.listen.port();
         let presented = Presented::Mirror {
@@ -55,7 +69,7 @@ impl Mirror {
             .nodes
             .iter()
             .filter(|node| node.up)
-            .map(|node| (presented.address_of(node.address.ip()), node.address))
+            .map(|node| (presented.address_of(node.advertised), node.address))
             .collect();
         self.listeners.retain(|mirrored, (real, task)| {
             let keep = wanted.contains(&(*mirrored, *real));
@@ -65,22 +79,27 @@ impl Mirror {
             }
             keep
         });
+        let mut complete = true;
         for (mirrored, real) in wanted {
-            self.listen(mirrored, real);
+            complete &= self.listen(mirrored, real);
         }
         let bound: HashSet<SocketAddr> = self.listeners.keys().copied().collect();
+        if complete {
+            self.failed.clear();
+        }
         self.proxy.mirrored.send_replace(bound);
+        complete
     }
 
-    fn listen(&mut self, mirrored: SocketAddr, real: SocketAddr) {
+    fn listen(&mut self, mirrored: SocketAddr, real: SocketAddr) -> bool {
         if let Some((other, _)) = self.listeners.get(&mirrored) {
-            if *other != real {
+            if *other != real && self.failed.insert(mirrored) {
                 tracing::error!(
                     node = %real, %other, at = %mirrored,
                     "two nodes have the same mirrored address; give topology.network a shorter prefix"
                 );
             }
-            return;
+            return *other == real;
         }
         match transport::listen(mirrored) {
             Ok(socket) => {
@@ -90,9 +109,14 @@ impl Mirror {
                 let task = tokio::spawn(accept).abort_handle();
                 self.listeners.insert(mirrored, (real, task));
                 tracing::info!(node = %real, at = %mirrored, "node is mirrored");
+                true
             }
             Err(error) => {
-                tracing::error!(node = %real, at = %mirrored, %error, "cannot listen for a node");
+                // Once is enough for the log; it is tried again.
+                if self.failed.insert(mirrored) {
+                    tracing::error!(node = %real, at = %mirrored, %error, "cannot listen for a node, trying again");
+                }
+                false
             }
         }
     }

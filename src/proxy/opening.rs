@@ -101,7 +101,13 @@ async fn open(
         let body = error::encode(ErrorCode::Overloaded, &text);
         return turn_away(reader, writer, version, header.stream, body).await;
     }
-    let (address, upstream, lease) = match dial(proxy, target).await {
+    let dialled = timeout(patience, dial(proxy, target)).await;
+    let dialled = dialled.unwrap_or_else(|_| {
+        Err(UpstreamError::NoneReachable(
+            "every node, in vain".to_owned(),
+        ))
+    });
+    let (address, upstream, lease) = match dialled {
         Ok(dialled) => dialled,
         Err(reason) => {
             // The control connection meets the same trouble and says so once. Clients learn no address from us.
@@ -180,7 +186,7 @@ async fn turn_away(
 ) -> io::Result<Option<Opened>> {
     let refusal = Envelope::new(version.byte() | RESPONSE_BIT, stream, opcode::ERROR, body);
     writer.write_all(&refusal.encode()).await?;
-    close_gently(reader, writer).await;
+    close_gently(reader, &mut writer).await;
     Ok(None)
 }
 
@@ -202,6 +208,8 @@ async fn dial(
                 proxy.metrics.dial_failures.increment(1);
                 proxy.balance.failed(address, Instant::now());
                 proxy.suspicion.notify_one();
+                // It may come back without its statements.
+                proxy.prepared.forget_node(proxy.prepared.node_bit(address));
                 tried.push(error.to_string());
             }
         }

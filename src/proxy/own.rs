@@ -30,24 +30,43 @@ impl Session {
         }
     }
 
-    /// Prepares statements on the node behind this session. One that cannot be prepared counts as tried: the client's
-    /// request then meets upstream's own UNPREPARED.
-    pub(super) async fn prepare_upstream(&self, statements: Vec<Arc<Statement>>) {
+    /// Prepares statements on the node behind this session. `Err` is the id of one that is not what the client was told
+    /// it is: the table has changed, or its keyspace is not this connection's. The client must prepare it itself.
+    pub(super) async fn prepare_upstream(
+        &self,
+        statements: Vec<Arc<Statement>>,
+    ) -> Result<(), Box<[u8]>> {
+        let version = self.version.get();
         for statement in statements
             .iter()
             .filter(|statement| !statement.is_on(self.node))
         {
-            let Statement { text, keyspace, .. } = &**statement;
-            let body = query::encode_prepare(self.version.get(), text, keyspace.as_deref());
-            self.ask(opcode::PREPARE, body).await;
+            let Statement {
+                id, text, keyspace, ..
+            } = &**statement;
+            let body = query::encode_prepare(version, text, keyspace.as_deref());
+            let reply = self.ask(opcode::PREPARE, body).await;
+            let same = |reply: &Envelope| {
+                let prepared = result::prepared(reply.header, &reply.body).ok().flatten();
+                prepared.is_some_and(|(reply_id, columns)| {
+                    *reply_id == **id && statement.was_told(version, columns)
+                })
+            };
+            if !reply.as_ref().is_some_and(same) {
+                return Err(id.clone());
+            }
             statement.set_on(self.node);
             self.proxy.metrics.prepared_upstream.increment(1);
         }
+        Ok(())
     }
 
     async fn ask(&self, opcode: u8, body: Vec<u8>) -> Option<Envelope> {
+        if self.closed.get() {
+            return None;
+        }
         let (sender, receiver) = oneshot::channel();
-        let stream = self.free_own_stream();
+        let stream = self.free_own_stream()?;
         self.pending
             .borrow_mut()
             .insert(stream, Pending::Own(sender));
@@ -58,19 +77,22 @@ impl Session {
     }
 
     /// The next id that has no request under way.
-    fn free_own_stream(&self) -> i16 {
+    fn free_own_stream(&self) -> Option<i16> {
         let pending = self.pending.borrow();
-        let mut stream = self.last_own_stream.get();
-        loop {
-            stream = if stream == i16::MIN {
+        let below = |stream: i16| {
+            if stream == i16::MIN {
                 FIRST_STREAM - 1
             } else {
                 stream - 1
-            };
-            if !pending.contains_key(&stream) {
-                self.last_own_stream.set(stream);
-                return stream;
             }
-        }
+        };
+        let next = std::iter::successors(Some(below(self.last_own_stream.get())), |stream| {
+            Some(below(*stream))
+        });
+        let free = next
+            .take(usize::from(i16::MAX.unsigned_abs()))
+            .find(|stream| !pending.contains_key(stream))?;
+        self.last_own_stream.set(free);
+        Some(free)
     }
 }

@@ -1,5 +1,7 @@
 //! What a session remembers about requests whose replies it must look at.
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -17,11 +19,31 @@ pub(super) enum Pending {
     /// USE: the reply names the keyspace.
     Use,
     /// The reply to a schema change waits until the cluster agrees.
-    SchemaChange,
+    SchemaChange(Held),
     /// A read of a topology table: its rows are replaced.
-    Topology(TopologyRead),
+    Topology(TopologyRead, Held),
     /// A request of our own on the client's connection.
     Own(oneshot::Sender<Envelope>),
+}
+
+/// A request whose reply takes work of ours, counted until the client has it or the session ends.
+pub(super) struct Held(Rc<Cell<usize>>);
+
+impl Held {
+    /// `None`: as many as `limit` are under way.
+    pub(super) fn begin(count: &Rc<Cell<usize>>, limit: usize) -> Option<Self> {
+        if count.get() >= limit {
+            return None;
+        }
+        count.set(count.get() + 1);
+        Some(Self(count.clone()))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
 }
 
 /// A read of a topology table with its bound values.

@@ -7,10 +7,12 @@
 //! and some drivers cannot prepare again what another of their sessions prepared.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hasher};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use crate::protocol::Version;
 use crate::statement::Shape;
 
 /// Texts are kept within this many bytes in all, whatever their number.
@@ -32,10 +34,14 @@ struct Known {
 
 /// A prepared statement.
 pub struct Statement {
+    pub id: Box<[u8]>,
     pub shape: Shape,
     pub text: String,
     /// The keyspace that its unqualified names were in.
     pub keyspace: Option<String>,
+    /// What clients of each protocol version were told about its columns, as a fingerprint; 0: nothing yet. Where a node
+    /// now says otherwise, the table was changed, and the client must learn that.
+    told: [AtomicU64; 3],
     /// A bit per node that has it.
     nodes: AtomicU64,
     used: AtomicBool,
@@ -47,13 +53,38 @@ pub struct Statement {
 pub struct NodeBit(u64);
 
 impl Statement {
+    /// As a PREPARE describes it; the id comes with the reply.
     pub fn new(shape: Shape, text: &str, keyspace: Option<&str>) -> Self {
         Self {
+            id: Box::default(),
+            told: Default::default(),
             shape,
             text: text.to_owned(),
             keyspace: keyspace.map(str::to_owned),
             nodes: AtomicU64::new(0),
             used: AtomicBool::new(false),
+        }
+    }
+
+    fn told(&self, version: Version) -> u64 {
+        self.told[version as usize].load(Ordering::Relaxed)
+    }
+
+    /// Whether clients of this version were told just this.
+    pub fn was_told(&self, version: Version, columns: &[u8]) -> bool {
+        self.told(version) == fingerprint(columns)
+    }
+
+    /// Keeps what still holds of an earlier preparation.
+    fn take_over(&self, before: &Self, version: Version) {
+        for (told, before) in self.told.iter().zip(&before.told) {
+            if told.load(Ordering::Relaxed) == 0 {
+                told.store(before.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+        if self.told(version) == before.told(version) || before.told(version) == 0 {
+            self.nodes
+                .fetch_or(before.nodes.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 
@@ -64,6 +95,13 @@ impl Statement {
     pub fn set_on(&self, node: NodeBit) {
         self.nodes.fetch_or(node.0, Ordering::Relaxed);
     }
+}
+
+/// Never 0, which means that nothing was told.
+fn fingerprint(columns: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(columns);
+    hasher.finish() | 1
 }
 
 impl Registry {
@@ -94,18 +132,24 @@ impl Registry {
         Some(statement.clone())
     }
 
-    /// Remembers what a node prepared and returns how many statements are known now. Preparing again replaces the
-    /// meaning and keeps the nodes.
-    pub fn insert(&self, id: &[u8], statement: Statement, node: NodeBit) -> usize {
+    /// Remembers what a node prepared, with what the client is told about its columns. Returns how many statements are
+    /// known now. Preparing again replaces the meaning and keeps the nodes, unless the columns are others.
+    pub fn insert(
+        &self,
+        (id, columns): (&[u8], &[u8]),
+        version: Version,
+        mut statement: Statement,
+        node: NodeBit,
+    ) -> usize {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        statement.id = id.into();
+        statement.told[version as usize] = AtomicU64::new(fingerprint(columns));
         statement.set_on(node);
         known.text_bytes += statement.text.len();
         match known.by_id.get(id).cloned() {
             Some(before) => {
                 known.text_bytes -= before.text.len();
-                statement
-                    .nodes
-                    .fetch_or(before.nodes.load(Ordering::Relaxed), Ordering::Relaxed);
+                statement.take_over(&before, version);
             }
             None => known.queue.push_back(id.into()),
         }
@@ -163,10 +207,10 @@ mod tests {
     fn stays_within_its_bound_and_keeps_what_is_used() {
         let registry = Registry::new(3);
         let node = node(&registry, 1);
-        registry.insert(b"hot", statement("a"), node);
+        registry.insert((b"hot", b"c"), Version::V4, statement("a"), node);
         for id in 0..100_u8 {
             assert!(registry.get(b"hot").is_some(), "{id}");
-            assert!(registry.insert(&[id], statement("b"), node) <= 3);
+            assert!(registry.insert((&[id], b"c"), Version::V4, statement("b"), node) <= 3);
         }
         assert!(registry.get(&[5]).is_none());
         assert!(registry.get(&[99]).is_some());
@@ -178,7 +222,7 @@ mod tests {
         let node = node(&registry, 1);
         let megabytes = "x".repeat(TEXT_BYTES_MAX / 4);
         for id in 0..20_u8 {
-            assert!(registry.insert(&[id], statement(&megabytes), node) <= 4);
+            assert!(registry.insert((&[id], b"c"), Version::V4, statement(&megabytes), node) <= 4);
         }
     }
 
@@ -187,12 +231,26 @@ mod tests {
         let registry = Registry::new(3);
         let (one, two) = (node(&registry, 1), node(&registry, 2));
         assert_ne!(one, two);
-        registry.insert(b"id", statement("a"), one);
+        registry.insert((b"id", b"c"), Version::V4, statement("a"), one);
         let found = || registry.get(b"id").expect("inserted");
         assert!(found().is_on(one) && !found().is_on(two));
-        registry.insert(b"id", statement("a"), two);
+        registry.insert((b"id", b"c"), Version::V4, statement("a"), two);
         assert!(found().is_on(one) && found().is_on(two));
         registry.forget_node(one);
+        assert!(!found().is_on(one) && found().is_on(two));
+    }
+
+    #[test]
+    fn other_columns_are_news_to_every_node() {
+        let registry = Registry::new(3);
+        let (one, two) = (node(&registry, 1), node(&registry, 2));
+        registry.insert((b"id", b"old"), Version::V4, statement("a"), one);
+        registry.insert((b"id", b"v5"), Version::V5, statement("a"), one);
+        let found = || registry.get(b"id").expect("inserted");
+        assert!(found().was_told(Version::V4, b"old") && found().was_told(Version::V5, b"v5"));
+        assert!(!found().was_told(Version::V3, b"old"));
+        registry.insert((b"id", b"new"), Version::V4, statement("a"), two);
+        assert!(found().was_told(Version::V4, b"new") && !found().was_told(Version::V4, b"old"));
         assert!(!found().is_on(one) && found().is_on(two));
     }
 

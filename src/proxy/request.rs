@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use super::pending::{BoundValue, Pending, Taken, TopologyRead};
+use super::pending::{BoundValue, Held, Pending, Taken, TopologyRead};
 use super::prepared::Statement;
 use super::session::{Session, Stage};
 use crate::config::TopologyMode;
-use crate::protocol::header::{Header, opcode};
+use crate::protocol::header::{Header, Version, flag, opcode};
 use crate::protocol::request::parameters::Parameters;
 use crate::protocol::request::{self, batch, execute, query, startup};
 use crate::protocol::response::error::{self, ErrorCode};
@@ -17,6 +17,9 @@ use crate::protocol::types::{Cursor, Value};
 use crate::protocol::{Compression, ProtocolError};
 use crate::statement::{Shape, TopologySelect, classify};
 
+/// Replies that take work of ours, at a time on one connection; drivers have one or two.
+const HELD_MAX: usize = 256;
+
 type Result<T> = std::result::Result<T, ProtocolError>;
 
 /// What a request asks of the session.
@@ -24,8 +27,8 @@ enum Decision {
     Forward,
     /// Forward, and look at the reply.
     Watch(Pending),
-    /// Forward, now that the client's compression is known.
-    Startup(Option<Compression>),
+    /// Forward, now that the client's version and compression are known.
+    Startup(Version, Option<Compression>),
     /// Answer with this ERROR body.
     Refuse(Vec<u8>, Refusal),
     /// Prepare these upstream, then decide again.
@@ -50,8 +53,18 @@ enum Refusal {
 impl Session {
     /// The inspector of the request direction.
     pub(super) fn judge_request(&self, view: View<'_>) -> Verdict {
-        // The ids of a BATCH are all over it; reading it anew with every byte that arrives would cost its square.
-        if view.header.opcode == opcode::BATCH && !view.complete {
+        let limit = self.proxy.config.limits.request_bytes;
+        if view.header.length as usize > limit {
+            // Cassandra's own words for its own limit; it keeps the connection, too.
+            let length = view.header.length;
+            let text = format!(
+                "Request is too big: length {length} exceeds maximum allowed length {limit}."
+            );
+            self.leave_refusal(error::encode(ErrorCode::Invalid, &text), Refusal::Rejected);
+            return Verdict::Discard;
+        }
+        // Taking a text or a batch apart anew with every byte that arrives would cost its square.
+        if !view.complete && is_needed_whole(view.header) {
             return Verdict::More;
         }
         let decision = match self.decide(view.header, view.body) {
@@ -70,18 +83,15 @@ impl Session {
                     .borrow_mut()
                     .insert(view.header.stream, pending);
             }
-            Decision::Startup(compression) => {
+            Decision::Startup(version, compression) => {
+                self.version.set(version);
                 self.compression.set(compression);
                 self.framing.set(Framing::Bare(compression));
                 self.requests.set(self.requests.get() + 1);
                 return Verdict::ForwardThen(Framing::Bare(compression));
             }
             Decision::Refuse(body, refusal) => {
-                self.taken.borrow_mut().push_back(Taken::Refused(body));
-                match refusal {
-                    Refusal::Unprepared => self.proxy.metrics.unprepared.increment(1),
-                    Refusal::Rejected => self.proxy.metrics.rejected.increment(1),
-                }
+                self.leave_refusal(body, refusal);
                 return Verdict::Take;
             }
             Decision::PrepareFirst(statements) => {
@@ -95,6 +105,14 @@ impl Session {
         Verdict::Forward
     }
 
+    fn leave_refusal(&self, body: Vec<u8>, refusal: Refusal) {
+        self.taken.borrow_mut().push_back(Taken::Refused(body));
+        match refusal {
+            Refusal::Unprepared => self.proxy.metrics.unprepared.increment(1),
+            Refusal::Rejected => self.proxy.metrics.rejected.increment(1),
+        }
+    }
+
     fn decide(&self, header: Header, body: &[u8]) -> Result<Decision> {
         if header.stream < 0 {
             let text = format!("narrows: stream ids are not negative, {} is", header.stream);
@@ -103,11 +121,10 @@ impl Session {
                 Refusal::Rejected,
             ));
         }
-        let limit = self.proxy.config.limits.request_bytes;
-        if header.length as usize > limit {
+        if !self.pending.borrow().is_empty() && self.pending.borrow().contains_key(&header.stream) {
             let text = format!(
-                "narrows: request of {} bytes exceeds limits.request_bytes, which is {limit}",
-                header.length
+                "narrows: stream id {} has a request under way",
+                header.stream
             );
             return Ok(Decision::Refuse(
                 error::encode(ErrorCode::Protocol, &text),
@@ -121,9 +138,11 @@ impl Session {
             opcode::PREPARE => self.decide_prepare(request::message(header, body)?),
             opcode::OPTIONS => Ok(Decision::Watch(Pending::Options)),
             // Once upstream has answered it, another one changes nothing.
-            opcode::STARTUP if self.stage.get() == Stage::Opening => Ok(Decision::Startup(
-                startup::compression(request::message(header, body)?)?,
-            )),
+            opcode::STARTUP if self.stage.get() == Stage::Opening => {
+                let version = Version::from_byte(header.version).unwrap_or(self.version.get());
+                let compression = startup::compression(request::message(header, body)?)?;
+                Ok(Decision::Startup(version, compression))
+            }
             _ => Ok(Decision::Forward),
         }
     }
@@ -133,7 +152,7 @@ impl Session {
         let Some(statement) = self.proxy.prepared.get(id) else {
             return Ok(Decision::Refuse(error::unprepared(id), Refusal::Unprepared));
         };
-        if !statement.is_on(self.node) {
+        if !statement.is_on(self.node) && self.stage.get() == Stage::Established {
             return Ok(Decision::PrepareFirst(vec![statement]));
         }
         match &statement.shape {
@@ -184,17 +203,28 @@ impl Session {
             Shape::SchemaChange if self.proxy.config.topology.mode == TopologyMode::Mirror => {
                 Decision::Forward
             }
-            Shape::SchemaChange => Decision::Watch(Pending::SchemaChange),
+            Shape::SchemaChange => self.watch_held(Pending::SchemaChange),
             Shape::Topology(select) if select.query.is_none() => not_understood(&select),
             Shape::Topology(select) => {
                 let values = parameters()?.values.into_iter().map(bound_value).collect();
                 self.proxy.metrics.topology.increment(1);
-                Decision::Watch(Pending::Topology(TopologyRead {
-                    select: Arc::new(*select),
-                    values,
-                }))
+                self.watch_held(|held| Pending::Topology(TopologyRead { select, values }, held))
             }
         })
+    }
+
+    /// Watches for a reply that will take work of ours, unless too many do.
+    fn watch_held(&self, pending: impl FnOnce(Held) -> Pending) -> Decision {
+        match Held::begin(&self.held, HELD_MAX) {
+            Some(held) => Decision::Watch(pending(held)),
+            None => {
+                let text = "narrows: too many schema changes and reads of system tables at once on this connection";
+                Decision::Refuse(
+                    error::encode(ErrorCode::Overloaded, text),
+                    Refusal::Rejected,
+                )
+            }
+        }
     }
 
     fn decide_prepare(&self, mut message: Cursor<'_>) -> Result<Decision> {
@@ -224,9 +254,20 @@ impl Session {
         })?;
         Ok(match unknown {
             Some(id) => Decision::Refuse(error::unprepared(id), Refusal::Unprepared),
-            None if missing.is_empty() => Decision::Forward,
+            None if missing.is_empty() || self.stage.get() != Stage::Established => {
+                Decision::Forward
+            }
             None => Decision::PrepareFirst(missing),
         })
+    }
+}
+
+/// Whether a decision needs more than the beginning. Of an EXECUTE, the id is enough.
+fn is_needed_whole(header: Header) -> bool {
+    match header.opcode {
+        opcode::QUERY | opcode::PREPARE | opcode::BATCH | opcode::STARTUP => true,
+        opcode::EXECUTE => header.has(flag::CUSTOM_PAYLOAD),
+        _ => false,
     }
 }
 

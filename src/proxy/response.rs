@@ -3,7 +3,7 @@
 use std::io;
 use std::rc::Rc;
 
-use super::pending::Pending;
+use super::pending::{Held, Pending};
 use super::prepared::Statement;
 use super::session::{Session, Stage};
 use super::{agreement, events, system_tables};
@@ -68,13 +68,13 @@ impl Session {
             Pending::Own(_) => Verdict::Take,
             // Upstream's errors pass as they are.
             _ if view.header.opcode == opcode::ERROR => Verdict::Forward,
-            Pending::Options | Pending::Topology(_) => Verdict::Take,
-            Pending::SchemaChange
+            Pending::Options | Pending::Topology(..) => Verdict::Take,
+            Pending::SchemaChange(_)
                 if kind(view.header, view.body) == Ok(result::kind::SCHEMA_CHANGE) =>
             {
                 Verdict::Take
             }
-            Pending::SchemaChange | Pending::Prepare(_) | Pending::Use => Verdict::Forward,
+            Pending::SchemaChange(_) | Pending::Prepare(_) | Pending::Use => Verdict::Forward,
         };
         if verdict == Verdict::Forward {
             match pending.remove(&stream) {
@@ -87,15 +87,11 @@ impl Session {
     }
 
     fn learn_prepared(&self, view: View<'_>, statement: Statement) {
-        let id = || {
-            let mut message = response::message(view.header, view.body)?;
-            match message.int()? {
-                result::kind::PREPARED => result::prepared_id(&mut message).map(Some),
-                _ => Ok(None),
-            }
-        };
-        if let Ok::<_, ProtocolError>(Some(id)) = id() {
-            let known = self.proxy.prepared.insert(id, statement, self.node);
+        if let Ok(Some(prepared)) = result::prepared(view.header, view.body) {
+            let known =
+                self.proxy
+                    .prepared
+                    .insert(prepared, self.version.get(), statement, self.node);
             self.proxy.metrics.prepared.set(known as f64);
         }
     }
@@ -125,9 +121,9 @@ impl Session {
             // The one who asked may have gone.
             Pending::Own(asker) => drop(asker.send(reply)),
             Pending::Options => return self.pass_supported(reply).await,
-            Pending::SchemaChange => self.hold(reply, agreement::wait),
-            Pending::Topology(read) => {
-                self.hold(reply, async move |session: &Session, reply| {
+            Pending::SchemaChange(held) => self.hold(held, reply, agreement::wait),
+            Pending::Topology(read, held) => {
+                self.hold(held, reply, async move |session: &Session, reply| {
                     system_tables::answer(session, read, reply).await
                 });
             }
@@ -153,19 +149,18 @@ impl Session {
     }
 
     /// Works on a reply without holding up the ones behind it, then sends it.
-    fn hold<F>(self: &Rc<Self>, reply: Envelope, work: F)
+    fn hold<F>(self: &Rc<Self>, held: Held, reply: Envelope, work: F)
     where
         F: AsyncFnOnce(&Session, Envelope) -> Envelope + 'static,
     {
         let session = self.clone();
-        session.held.set(session.held.get() + 1);
         tokio::task::spawn_local(async move {
+            let _held = held;
             let Header { stream, .. } = reply.header;
             let reply = work(&session, reply).await;
             let Header { flags, opcode, .. } = reply.header;
             // A client that has gone needs no reply.
             drop(session.reply(stream, flags, opcode, reply.body).await);
-            session.held.set(session.held.get() - 1);
         });
     }
 }

@@ -10,8 +10,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Mutex, MutexGuard, Notify};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::pending::{Pending, Taken};
 use super::prepared::NodeBit;
@@ -22,6 +25,9 @@ use crate::protocol::response::error::{self, ErrorCode};
 use crate::protocol::splitter::{Framing, Part, Splitter, Step, Verdict, View};
 use crate::protocol::{Compression, ProtocolError};
 use crate::transport::{Buffer, Reader, Writer, close_gently};
+
+/// How long a client may take to read our last words.
+const GOODBYE_PATIENCE: Duration = Duration::from_secs(2);
 
 pub(super) struct Session {
     pub(super) proxy: Arc<Proxy>,
@@ -44,8 +50,12 @@ pub(super) struct Session {
     pub(super) replies: Cell<u64>,
     /// A reply is on its way to the client, in part or in whole.
     replying: Cell<bool>,
-    /// Replies that arrived and wait for something before the client gets them.
-    pub(super) held: Cell<u64>,
+    /// Requests whose replies take work of ours.
+    pub(super) held: Rc<Cell<usize>>,
+    /// A request was taken out and is not dealt with yet.
+    taking: Cell<bool>,
+    /// The session has ended; whoever still works for it need not go on.
+    pub(super) closed: Cell<bool>,
     pub(super) last_own_stream: Cell<i16>,
     client: Mutex<Writer>,
     upstream: Mutex<Writer>,
@@ -103,7 +113,9 @@ impl Session {
             requests: Cell::new(0),
             replies: Cell::new(0),
             replying: Cell::new(false),
-            held: Cell::new(0),
+            held: Rc::default(),
+            taking: Cell::new(false),
+            closed: Cell::new(false),
             last_own_stream: Cell::new(super::own::FIRST_STREAM),
             client: Mutex::new(client),
             upstream: Mutex::new(upstream),
@@ -121,14 +133,15 @@ impl Session {
         upstream: Reader,
     ) -> Close {
         let session = self.clone();
-        let mut replies =
-            tokio::task::spawn_local(async move { session.relay_replies(upstream).await });
+        let relay = async move { session.relay_replies(upstream).await };
+        let mut replies = AbortOnDrop(tokio::task::spawn_local(relay));
         let ending = tokio::select! {
             ending = self.relay_requests(&mut client, already_read) => ending,
-            ended = &mut replies => Ending::Quiet(ended.unwrap_or(Close::Panic)),
+            ended = &mut replies.0 => Ending::Quiet(ended.unwrap_or(Close::Panic)),
             () = self.close.notified() => Ending::Quiet(self.close_reason.get()),
         };
         // Whoever waits for a reply on the client's connection learns that there will be none.
+        self.closed.set(true);
         self.pending.borrow_mut().clear();
         let (close, farewell) = match ending {
             Ending::Bad(error) => {
@@ -145,12 +158,13 @@ impl Session {
             }
             Ending::Quiet(close) => (close, None),
         };
-        if !replies.is_finished() {
-            replies.abort();
+        if !replies.0.is_finished() {
+            replies.0.abort();
             // An aborted task ends with an error that says so.
-            drop(replies.await);
+            drop((&mut replies.0).await);
         }
-        self.say_goodbye(client, farewell).await;
+        // A peer that does not read must not hold us up.
+        drop(timeout(GOODBYE_PATIENCE, self.say_goodbye(client, farewell)).await);
         close
     }
 
@@ -188,7 +202,12 @@ impl Session {
                         Ok(()) => None,
                         Err(_) => Some(last_words().await),
                     },
-                    Part::Taken(request) => self.take_request(request, &mut direction).await,
+                    Part::Taken(request) => {
+                        self.taking.set(true);
+                        let ending = self.take_request(request, &mut direction).await;
+                        self.taking.set(false);
+                        ending
+                    }
                 };
                 if let Some(ending) = ending {
                     return ending;
@@ -212,7 +231,19 @@ impl Session {
                         .await;
                     return refused.is_err().then_some(Ending::Quiet(Close::Client));
                 }
-                Some(Taken::PrepareFirst(statements)) => self.prepare_upstream(statements).await,
+                Some(Taken::PrepareFirst(statements)) => {
+                    match self.prepare_upstream(statements).await {
+                        Ok(()) => {}
+                        Err(id) => {
+                            self.proxy.metrics.unprepared.increment(1);
+                            let body = error::unprepared(&id);
+                            let refused = self
+                                .reply(request.header.stream, 0, opcode::ERROR, body)
+                                .await;
+                            return refused.is_err().then_some(Ending::Quiet(Close::Client));
+                        }
+                    }
+                }
                 None => return None,
             }
             let Envelope { header, body } = &request;
@@ -222,6 +253,7 @@ impl Session {
                 complete: true,
             }) == Verdict::Forward
             {
+                self.proxy.metrics.forwarded.increment(1);
                 let message = self.framing.get().frame(&request);
                 return match direction.write(&message).await {
                     Ok(()) => None,
@@ -255,7 +287,6 @@ impl Session {
                     Some(count) => self.proxy.metrics.upstream_bytes.increment(count),
                     None => {
                         self.proxy.suspicion.notify_one();
-                        self.proxy.prepared.forget_node(self.node);
                         return Close::Upstream;
                     }
                 }
@@ -304,13 +335,16 @@ impl Session {
         self.close.notify_one();
     }
 
-    /// Stops reading requests; those under way are still answered.
+    /// Reads no further requests once those that are arriving were forwarded; all of them are still answered.
     pub(super) fn drain(&self) {
         self.draining.set(true);
     }
 
     pub(super) fn has_requests_under_way(&self) -> bool {
-        self.requests.get() > self.replies.get() || self.replying.get() || self.held.get() > 0
+        self.requests.get() > self.replies.get()
+            || self.replying.get()
+            || self.taking.get()
+            || self.held.get() > 0
     }
 
     /// A number that moves whenever a message passes.
@@ -318,21 +352,24 @@ impl Session {
         self.requests.get() + self.replies.get()
     }
 
-    async fn say_goodbye(
-        self: Rc<Self>,
-        client: Reader,
-        farewell: Option<(i16, ErrorCode, String)>,
-    ) {
-        if let Some((stream, code, text)) = farewell {
+    async fn say_goodbye(&self, client: Reader, farewell: Option<(i16, ErrorCode, String)>) {
+        // After half a reply the client could not tell a farewell from the rest of it.
+        if let Some((stream, code, text)) = farewell.filter(|_| !self.replying.get()) {
             let body = error::encode(code, &text);
             if self.reply(stream, 0, opcode::ERROR, body).await.is_err() {
                 return;
             }
         }
-        // Tasks that still hold the session were told to end; if one is late, closing plainly is right.
-        if let Ok(session) = Rc::try_unwrap(self).map_err(drop) {
-            close_gently(client, session.client.into_inner()).await;
-        }
+        close_gently(client, &mut *self.client.lock().await).await;
+    }
+}
+
+/// Ends a task with whoever started it, also when that one panics.
+struct AbortOnDrop<T>(JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

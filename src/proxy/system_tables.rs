@@ -6,7 +6,7 @@
 use super::Presented;
 use super::pending::{BoundValue, TopologyRead};
 use super::session::Session;
-use super::topology::Overrides;
+use super::topology::{Home, Overrides};
 use crate::protocol::header::{Envelope, opcode};
 use crate::protocol::response;
 use crate::protocol::response::error::{self, ErrorCode};
@@ -100,8 +100,11 @@ async fn visible_nodes(
         .ask_rows(&text)
         .await
         .ok_or(NoAnswer::Upstream(table.name()))?;
+    let home = Home::of(&session.proxy.balance.cluster());
     let visible = |row: &Row| {
-        let overrides = session.presented.overrides(table, &rows, row);
+        let overrides = session
+            .presented
+            .overrides(table, &rows, row, home.as_ref());
         let real_key = real_key(table, &rows, row);
         let mut shown = row.clone();
         for (column, presentation) in &overrides {

@@ -8,6 +8,7 @@ use crate::config::Network;
 use crate::protocol::response::event::ip_from_bytes;
 use crate::protocol::response::result::{Row, Rows, value};
 use crate::statement::topology::TopologyTable;
+use crate::upstream::cluster::Cluster;
 
 /// How the cluster is presented to one client.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,14 +60,21 @@ impl Presented {
     }
 
     /// What differs in one row of a topology table. Columns that are null stay null.
-    pub(super) fn overrides(&self, table: TopologyTable, rows: &Rows, row: &Row) -> Overrides {
+    pub(super) fn overrides(
+        &self,
+        table: TopologyTable,
+        rows: &Rows,
+        row: &Row,
+        home: Option<&Home>,
+    ) -> Overrides {
         let get = |name: &str| value(&rows.names, row, name);
-        let real = get("native_address")
-            .or_else(|| get("rpc_address"))
+        // Of these the key is never null, so every row has one.
+        let columns = ["native_address", "rpc_address", "peer", "broadcast_address"];
+        let real = columns
+            .iter()
+            .find_map(|column| get(column))
             .and_then(ip_from_bytes);
-        let Some(address) = real.map(|real| self.address_of(real)) else {
-            return Vec::new();
-        };
+        let address = self.address_of(real.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)));
         let mut overrides = Vec::new();
         for column in address_columns(table) {
             overrides.push((*column, inet(address.ip())));
@@ -78,9 +86,36 @@ impl Presented {
             let cluster = get("cluster_name").unwrap_or_default();
             overrides.push(("host_id", uuid(invented_host_id(cluster, *address))));
             overrides.push(("tokens", text_set(SINGLE_TOKEN)));
+            if let Some(home) = home {
+                overrides.push(("data_center", text(&home.data_center)));
+                overrides.push(("rack", text(&home.rack)));
+            }
         }
         overrides.retain(|(column, _)| get(column).is_some());
         overrides
+    }
+}
+
+/// Where `single` says it is: the preferred data centre, whichever node is behind a connection. Drivers that are told of
+/// another one ignore the only node they have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Home {
+    data_center: String,
+    rack: String,
+}
+
+impl Home {
+    /// The rack is that of the data centre's first node. `None`: no node of that data centre is known.
+    pub(super) fn of(cluster: &Cluster) -> Option<Self> {
+        let local = cluster
+            .nodes
+            .iter()
+            .filter(|node| node.data_center == cluster.data_center);
+        let first = local.min_by_key(|node| node.host_id)?;
+        Some(Self {
+            data_center: first.data_center.clone(),
+            rack: first.rack.clone(),
+        })
     }
 }
 
@@ -141,6 +176,13 @@ fn uuid(id: [u8; 16]) -> Presentation {
     Presentation {
         bytes: id.to_vec(),
         literal: format!("(uuid){}", uuid_text(id)),
+    }
+}
+
+fn text(text: &str) -> Presentation {
+    Presentation {
+        bytes: text.as_bytes().to_vec(),
+        literal: format!("(text)'{}'", text.replace('\'', "''")),
     }
 }
 

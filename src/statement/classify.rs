@@ -1,12 +1,14 @@
 //! What a statement means to the proxy: its *shape*.
 
+use std::sync::Arc;
+
 use super::lexer::{Lexer, Token};
 use super::topology::{TopologySelect, TopologyTable};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
     /// A SELECT on one of the tables that drivers learn the cluster from.
-    Topology(Box<TopologySelect>),
+    Topology(Arc<TopologySelect>),
     /// USE: changes which keyspace unqualified names are in.
     Use,
     /// CREATE, ALTER or DROP: the schema may change.
@@ -24,7 +26,7 @@ pub fn classify(text: &str, in_system: impl FnOnce() -> bool) -> Shape {
     };
     if first.is_word(text, "select") {
         match topology_table(text, lexer, in_system) {
-            Some(table) => Shape::Topology(Box::new(TopologySelect::parse(text, table))),
+            Some(table) => Shape::Topology(Arc::new(TopologySelect::parse(text, table))),
             None => Shape::Other,
         }
     } else if first.is_word(text, "use") {

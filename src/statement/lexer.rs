@@ -152,24 +152,57 @@ fn marker(rest: &str) -> (Kind, usize) {
     }
 }
 
-/// Numbers with fraction and exponent, and everything else that starts with a digit, UUIDs included.
+/// Numbers with fraction and exponent, blobs, durations and UUIDs. Letters that belong to none of these begin the next
+/// token, as in `1FROM`.
 fn number(rest: &str) -> usize {
     if let Some(length) = uuid(rest) {
         return length;
     }
-    let bytes = rest.as_bytes();
-    let mut at = 0;
-    while let Some(byte) = bytes.get(at) {
-        let after_exponent =
-            at > 0 && matches!(bytes[at - 1], b'e' | b'E') && !rest.starts_with("0x");
-        let fraction = *byte == b'.' && bytes.get(at + 1).is_some_and(u8::is_ascii_digit);
-        let sign = matches!(byte, b'+' | b'-') && after_exponent;
-        if !(byte.is_ascii_alphanumeric() || fraction || sign) {
-            break;
-        }
-        at += 1;
+    if rest.starts_with("0x") || rest.starts_with("0X") {
+        return 2 + run(&rest[2..], u8::is_ascii_hexdigit);
+    }
+    let mut at = run(rest, u8::is_ascii_digit);
+    if let Some(length) = duration(rest) {
+        return length;
+    }
+    if rest[at..].starts_with('.') {
+        let fraction = run(&rest[at + 1..], u8::is_ascii_digit);
+        at += if fraction > 0 { 1 + fraction } else { 0 };
+    }
+    if rest[at..].starts_with(['e', 'E']) {
+        let signed = usize::from(rest[at + 1..].starts_with(['+', '-']));
+        let exponent = run(&rest[at + 1 + signed..], u8::is_ascii_digit);
+        at += if exponent > 0 {
+            1 + signed + exponent
+        } else {
+            0
+        };
     }
     at
+}
+
+/// How many bytes at the start fit.
+fn run(text: &str, fits: impl Fn(&u8) -> bool) -> usize {
+    text.bytes().take_while(|byte| fits(byte)).count()
+}
+
+/// `1y2mo3d4h`: digits and units, to the end of the word.
+fn duration(rest: &str) -> Option<usize> {
+    const UNITS: [&str; 11] = ["y", "mo", "w", "d", "h", "m", "s", "ms", "us", "µs", "ns"];
+    let mut at = 0;
+    loop {
+        let digits = run(&rest[at..], u8::is_ascii_digit);
+        let unit = rest[at + digits..].find(|c: char| !c.is_alphabetic());
+        let unit = unit.unwrap_or(rest.len() - at - digits);
+        let name = &rest[at + digits..at + digits + unit];
+        if digits == 0 || !UNITS.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            return None;
+        }
+        at += digits + unit;
+        if !rest[at..].starts_with(|c: char| c.is_ascii_digit()) {
+            return Some(at);
+        }
+    }
 }
 
 fn uuid_or_word(rest: &str) -> (Kind, usize) {
@@ -245,6 +278,9 @@ mod tests {
             assert_eq!(lex(text), [(Kind::Number, text)]);
         }
         assert_eq!(lex("1..2").len(), 4);
+        assert_eq!(lex("1FROM"), [(Kind::Number, "1"), (Kind::Word, "FROM")]);
+        assert_eq!(lex("1e5x"), [(Kind::Number, "1e5"), (Kind::Word, "x")]);
+        assert_eq!(lex("1µs"), [(Kind::Number, "1µs")]);
     }
 
     #[test]

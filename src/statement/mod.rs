@@ -1,6 +1,7 @@
 //! CQL texts, understood as far as a decision needs it. Pure.
 //!
-//! A text that is not understood is never guessed at: it is forwarded, and Cassandra answers it.
+//! A text that is not understood is never guessed at: it is forwarded, and Cassandra answers it. (SELECTs on topology
+//! tables are the exception: what is not understood there is refused, since the answer would show real addresses.)
 
 pub mod classify;
 pub mod lexer;

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::cluster::Cluster;
+use super::cluster::{Cluster, Node};
 
 const BACKOFF_MIN: Duration = Duration::from_millis(100);
 const BACKOFF_MAX: Duration = Duration::from_secs(10);
@@ -67,37 +67,27 @@ impl Balance {
     /// before other ones, then the least used, then by chance.
     pub fn candidates(&self, now: Instant) -> Vec<SocketAddr> {
         let state = self.state();
-        let health = |address| state.nodes.get(&address).copied().unwrap_or_default();
-        let mut ranked: Vec<_> = state
-            .cluster
-            .nodes
-            .iter()
-            .map(|node| {
-                let health = health(node.address);
-                let doubtful = !node.up || health.retry_at.is_some_and(|at| at > now);
-                let remote = node.data_center != state.cluster.data_center;
-                (
-                    doubtful,
-                    remote,
-                    health.connections,
-                    self.order.hash_one(node.address),
-                    node.address,
-                )
-            })
+        let rank = |address: SocketAddr, down: bool, remote: bool| {
+            let health = state.nodes.get(&address).copied().unwrap_or_default();
+            let doubtful = down || health.retry_at.is_some_and(|at| at > now);
+            (
+                doubtful,
+                remote,
+                health.connections,
+                self.order.hash_one(address),
+                address,
+            )
+        };
+        let nodes = state.cluster.nodes.iter();
+        let remote = |node: &Node| node.data_center != state.cluster.data_center;
+        let mut ranked: Vec<_> = nodes
+            .map(|node| rank(node.address, !node.up, remote(node)))
             .collect();
         if ranked.is_empty() {
             ranked = state
                 .contact_points
                 .iter()
-                .map(|&at| {
-                    (
-                        false,
-                        false,
-                        health(at).connections,
-                        self.order.hash_one(at),
-                        at,
-                    )
-                })
+                .map(|&address| rank(address, false, false))
                 .collect();
         }
         ranked.sort_unstable();
@@ -140,7 +130,6 @@ pub fn backoff(failures: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::upstream::cluster::Node;
 
     fn address(last: u8) -> SocketAddr {
         SocketAddr::from(([10, 0, 0, last], 9042))
@@ -150,6 +139,7 @@ mod tests {
         Node {
             host_id: [last; 16],
             address: address(last),
+            advertised: address(last).ip(),
             data_center: data_center.to_owned(),
             rack: "r".to_owned(),
             release_version: "5.0.6".to_owned(),
@@ -203,6 +193,9 @@ mod tests {
         let balance = Balance::default();
         balance.set_contact_points(vec![address(9)]);
         assert_eq!(balance.candidates(Instant::now()), [address(9)]);
+        balance.set_contact_points(vec![address(8), address(9)]);
+        balance.failed(address(8), Instant::now());
+        assert_eq!(balance.candidates(Instant::now()), [address(9), address(8)]);
     }
 
     #[test]

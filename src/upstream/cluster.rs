@@ -1,6 +1,6 @@
 //! What Narrows knows of the cluster: its nodes, as `system.local` and `system.peers` tell them. Pure.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::protocol::response::event::ip_from_bytes;
 use crate::protocol::response::result::{Row, Rows, value};
@@ -13,8 +13,10 @@ pub const PEERS: &str = "SELECT * FROM system.peers";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     pub host_id: [u8; 16],
-    /// Where it speaks CQL.
+    /// Where we reach it.
     pub address: SocketAddr,
+    /// What it tells drivers about where that is; another address behind NAT.
+    pub advertised: IpAddr,
     pub data_center: String,
     pub rack: String,
     pub release_version: String,
@@ -86,6 +88,7 @@ fn read_node(names: &[String], row: &Row, default_port: u16) -> Option<Node> {
     Some(Node {
         host_id: get("host_id")?.try_into().ok()?,
         address: SocketAddr::new(ip, port.unwrap_or(default_port)),
+        advertised: ip,
         data_center: text("data_center")?,
         rack: text("rack")?,
         release_version: text("release_version").unwrap_or_default(),

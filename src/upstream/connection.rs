@@ -87,11 +87,6 @@ impl Connection {
         self.ask(opcode::REGISTER, body).await.map(drop)
     }
 
-    /// A round trip that proves the connection alive.
-    pub async fn heartbeat(&mut self) -> Result<(), UpstreamError> {
-        self.ask(opcode::OPTIONS, Vec::new()).await.map(drop)
-    }
-
     pub async fn query(&mut self, text: &str) -> Result<Rows, UpstreamError> {
         let reply = self
             .ask(opcode::QUERY, query::encode(VERSION, text))

@@ -61,6 +61,4 @@ pub enum UpstreamError {
     Unexpected { address: SocketAddr, opcode: u8 },
     #[error("no upstream node can be reached; tried {0}")]
     NoneReachable(String),
-    #[error("node {0} is not part of the cluster any more")]
-    Gone(SocketAddr),
 }

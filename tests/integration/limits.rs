@@ -46,9 +46,16 @@ fn requests_beyond_the_limit_are_refused() {
         let small = client.ask(opcode::QUERY, &insert(60_000));
         assert_eq!(small.opcode, opcode::RESULT, "{:?}", small.error());
         client.asking = "a request that is too large".to_owned();
-        client.send(1, opcode::QUERY, &insert(200_000));
-        let refusal = client.receive().error().expect("an ERROR").1;
-        assert!(refusal.contains("65536"), "{codec:?}: {refusal}");
+        let refusal = client.ask(opcode::QUERY, &insert(200_000)).error();
+        let refusal = refusal.expect("an ERROR");
+        assert_eq!(refusal.0, 0x2200, "{codec:?}");
+        assert!(
+            refusal.1.contains("maximum allowed length 65536"),
+            "{codec:?}: {}",
+            refusal.1
+        );
+        // The rest of it was dropped, and the connection lives on.
+        assert!(client.is_alive(), "{codec:?}");
     }
 }
 

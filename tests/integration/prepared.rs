@@ -30,7 +30,13 @@ fn an_unknown_id_is_named_in_the_answer() {
     let proxy = Proxy::start(&cluster);
     for codec in Codec::ALL {
         let mut client = RawClient::connect(proxy.address(), codec);
-        for id in [&b"0123456789abcdef"[..], b"x", b"", &[0xFF; 300]] {
+        for id in [
+            &b"0123456789abcdef"[..],
+            b"x",
+            b"",
+            &[0xFF; 300],
+            &[0xFF; 65_535],
+        ] {
             let body = request::execute(codec, &(id.to_vec(), Vec::new()), &Parameters::default());
             assert_eq!(client.ask(opcode::EXECUTE, &body).unprepared_id(), id);
             let items = [
@@ -41,6 +47,38 @@ fn an_unknown_id_is_named_in_the_answer() {
             assert_eq!(client.ask(opcode::BATCH, &body).unprepared_id(), id);
         }
         assert!(client.is_alive());
+    }
+}
+
+#[test]
+fn an_unknown_id_before_the_handshake_ends_nothing() {
+    let cluster = cluster();
+    let proxy = Proxy::start(&cluster);
+    let mut client = RawClient::open(proxy.address(), Codec::V4);
+    let id = vec![7; 65_535];
+    let body = request::execute(Codec::V4, &(id.clone(), Vec::new()), &Parameters::default());
+    assert_eq!(client.ask(opcode::EXECUTE, &body).unprepared_id(), id);
+    assert_eq!(client.startup().opcode, opcode::READY);
+    assert_eq!(
+        proxy.metric("narrows_proxy_closes_total{reason=\"panic\"}"),
+        0
+    );
+}
+
+#[test]
+fn after_a_change_of_the_table_the_client_must_prepare_again() {
+    let cluster = cluster();
+    let keyspace = Keyspace::create(&cluster, TABLE);
+    let proxy = Proxy::start(&cluster);
+    let text = format!("SELECT * FROM {}.kv", keyspace.name);
+    let mut client = RawClient::connect(proxy.address(), Codec::V4);
+    let id = client.prepare(&text);
+    keyspace::alone(|| client.query(&format!("ALTER TABLE {}.kv ADD w int", keyspace.name)));
+    // Nodes that had it have dropped it; where the proxy prepares it, the columns are not those the client was told.
+    for _ in 0..6 {
+        let mut other = RawClient::connect(proxy.address(), Codec::V4);
+        let body = request::execute(Codec::V4, &id, &Parameters::default());
+        assert_eq!(other.ask(opcode::EXECUTE, &body).unprepared_id(), id.0);
     }
 }
 

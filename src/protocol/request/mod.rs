@@ -6,9 +6,9 @@ pub mod parameters;
 pub mod query;
 pub mod startup;
 
+use super::ProtocolError;
 use super::header::{Header, Version, flag};
 use super::types::Cursor;
-use super::{ProtocolError, opcode};
 
 /// The message inside a request's body, behind its custom payload (native_protocol_v4 §2.2).
 pub fn message<'a>(header: Header, body: &'a [u8]) -> Result<Cursor<'a>, ProtocolError> {
@@ -18,12 +18,4 @@ pub fn message<'a>(header: Header, body: &'a [u8]) -> Result<Cursor<'a>, Protoco
         cursor.skip_bytes_map()?;
     }
     Ok(cursor)
-}
-
-/// Whether requests of this opcode can carry statements.
-pub fn carries_statement(code: u8) -> bool {
-    matches!(
-        code,
-        opcode::QUERY | opcode::PREPARE | opcode::EXECUTE | opcode::BATCH
-    )
 }

@@ -3,10 +3,11 @@
 use crate::protocol::ProtocolError;
 use crate::protocol::types::{Cursor, Write};
 
+const TEXT_BYTES_MAX: usize = 4096;
+
 /// The codes that Narrows uses itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorCode {
-    Server = 0x0000,
     Protocol = 0x000A,
     Overloaded = 0x1001,
     Invalid = 0x2200,
@@ -14,6 +15,8 @@ pub enum ErrorCode {
 }
 
 pub fn encode(code: ErrorCode, text: &str) -> Vec<u8> {
+    // A `[string]` has a short length, and a text may quote what a client sent.
+    let text = &text[..text.floor_char_boundary(TEXT_BYTES_MAX)];
     let mut body = Vec::with_capacity(text.len() + 6);
     body.put_int(code as i32);
     body.put_string(text);
@@ -22,7 +25,12 @@ pub fn encode(code: ErrorCode, text: &str) -> Vec<u8> {
 
 /// UNPREPARED names the id that is unknown; drivers then prepare it and try again.
 pub fn unprepared(id: &[u8]) -> Vec<u8> {
-    let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+    // Real ids are an MD5; whatever else a client makes up is named by its beginning.
+    let hex: String = id
+        .iter()
+        .take(16)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     let text = format!(
         "Prepared query with ID {hex} not found (either the query was not prepared on this host (maybe the host has \
          been restarted?) or you have prepared too many queries and it has been evicted from the internal cache)"
@@ -56,5 +64,16 @@ mod tests {
         assert_eq!(code, 0x2500);
         assert!(text.contains("ab01"));
         assert!(body.ends_with(&[0, 2, 0xAB, 0x01]));
+    }
+
+    #[test]
+    fn texts_fit_whatever_a_client_sent() {
+        let long = unprepared(&[7; 65_535]);
+        assert!(read(Cursor::new(&long)).expect("valid").1.len() < TEXT_BYTES_MAX);
+        let body = encode(ErrorCode::Invalid, &"é".repeat(70_000));
+        assert_eq!(
+            read(Cursor::new(&body)).expect("valid").1.len(),
+            TEXT_BYTES_MAX
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! RESULT (native_protocol_v5 §4.2.5): kinds, PREPARED ids, and the metadata and rows of Rows.
 
-use crate::protocol::ProtocolError;
 use crate::protocol::types::{Cursor, Write, int_len};
+use crate::protocol::{Header, ProtocolError, opcode};
 
 pub mod kind {
     pub const ROWS: i32 = 2;
@@ -31,9 +31,17 @@ pub struct Rows {
     pub rows: Vec<Row>,
 }
 
-/// The id of a PREPARED result; the cursor stands behind the kind.
-pub fn prepared_id<'a>(message: &mut Cursor<'a>) -> Result<&'a [u8], ProtocolError> {
-    message.short_bytes()
+/// The id of a prepared statement, and everything that PREPARED says about its columns.
+pub type Prepared<'a> = (&'a [u8], &'a [u8]);
+
+/// Reads a PREPARED result. `None`: another kind of result.
+pub fn prepared(header: Header, body: &[u8]) -> Result<Option<Prepared<'_>>, ProtocolError> {
+    let mut message = super::message(header, body)?;
+    if header.opcode != opcode::RESULT || message.int()? != kind::PREPARED {
+        return Ok(None);
+    }
+    let id = message.short_bytes()?;
+    Ok(Some((id, message.rest())))
 }
 
 impl Rows {

@@ -202,6 +202,50 @@ fn what_is_held_is_bounded_and_what_is_relayed_is_not() {
 }
 
 #[test]
+fn what_is_discarded_leaves_its_header_and_what_follows() {
+    for framing in [
+        Framing::Bare(None),
+        Framing::Segments(Format::Plain),
+        Framing::Segments(Format::Lz4),
+    ] {
+        let big = message(1, opcode::QUERY, 500_000);
+        let next = message(2, opcode::EXECUTE, 9);
+        let wire = [framing.frame(&big), framing.frame(&next)].concat();
+        for chunk in [1000, 65_536, wire.len()] {
+            let mut splitter = Splitter::new(1000);
+            splitter.set_framing(framing);
+            let (mut buffer, mut out, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+            for piece in wire.chunks(chunk) {
+                buffer.extend_from_slice(piece);
+                loop {
+                    let step = splitter.step(&buffer, &mut |view| match view.header.stream {
+                        1 => Verdict::Discard,
+                        _ => Verdict::Forward,
+                    });
+                    let step = step.expect("valid");
+                    out.extend_from_slice(&buffer[..step.relay]);
+                    refused.extend(step.then);
+                    buffer.drain(..step.consumed);
+                    if step.consumed == 0 {
+                        break;
+                    }
+                }
+                // Segments are looked at whole; nothing beyond one is kept.
+                assert!(buffer.len() <= PAYLOAD_MAX + 16);
+            }
+            assert_eq!(
+                messages(&out, framing),
+                std::slice::from_ref(&next),
+                "{framing:?} {chunk}"
+            );
+            assert!(
+                matches!(&refused[..], [Part::Taken(taken)] if taken.header.stream == 1 && taken.body.is_empty())
+            );
+        }
+    }
+}
+
+#[test]
 fn framing_switches_right_after_ready() {
     let ready = Envelope::new(0x85, 0, opcode::READY, Vec::new());
     let event = Envelope::new(0x85, -1, opcode::EVENT, vec![1, 2, 3]);

@@ -2,13 +2,39 @@
 
 use super::{CODECS, bound, shown};
 use crate::support::request::{self, Parameters, Value};
-use crate::support::{Codec, Proxy, RawClient, cluster, opcode};
+use crate::support::{Codec, Proxy, RawClient, cluster, frame, opcode};
 
 fn host_id(proxy: &Proxy, codec: Codec) -> Vec<u8> {
     let rows = RawClient::connect(proxy.address(), codec)
         .query("SELECT host_id FROM system.local")
         .rows();
     rows.only("host_id").expect("not null").to_vec()
+}
+
+#[test]
+fn more_reads_at_once_than_the_proxy_works_on_are_refused_not_lost() {
+    const READS: i16 = 2_000;
+    let cluster = cluster();
+    let proxy = Proxy::start(&cluster);
+    let mut client = RawClient::connect(proxy.address(), Codec::V4);
+    let body = request::query(Codec::V4, "SELECT * FROM system.local");
+    let mut wire = Vec::new();
+    for stream in 0..READS {
+        wire.extend(frame::request(Codec::V4, 0, stream, opcode::QUERY, &body));
+    }
+    client.send_envelopes(&wire);
+    let mut streams = std::collections::HashSet::new();
+    for _ in 0..READS {
+        let reply = client.receive();
+        assert!(
+            reply.error().is_none_or(|(code, _)| code == 0x1001),
+            "{:?}",
+            reply.error()
+        );
+        streams.insert(reply.stream);
+    }
+    assert_eq!(streams.len(), READS as usize);
+    assert!(client.is_alive());
 }
 
 #[test]
