@@ -3,6 +3,8 @@
 use super::ProtocolError;
 
 pub const HEADER_BYTES: usize = 9;
+/// The longest body that the specification allows (native_protocol_v5 §2.1.5); more is not CQL.
+pub const BODY_BYTES_MAX: usize = 256 << 20;
 /// Set in the version byte of every response.
 pub const RESPONSE_BIT: u8 = 0x80;
 

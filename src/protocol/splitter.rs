@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use super::ProtocolError;
 use super::compression::Compression;
-use super::header::{Envelope, HEADER_BYTES, Header, Version, flag};
+use super::header::{BODY_BYTES_MAX, Envelope, HEADER_BYTES, Header, Version, flag};
 use super::segment::{Format, Segment};
 
 type Result<T> = std::result::Result<T, ProtocolError>;
@@ -168,7 +168,7 @@ impl Splitter {
         if Version::from_byte(header.version).is_none() {
             return Err(ProtocolError::Version(header.version));
         }
-        let length = header.length as usize;
+        let length = body_length(header)?;
         let arrived = &input[HEADER_BYTES..];
         let complete = arrived.len() >= length;
         let body = &arrived[..length.min(arrived.len())];
@@ -269,6 +269,9 @@ impl Splitter {
         inspect: &mut dyn FnMut(View<'_>) -> Verdict,
     ) -> Result<Then> {
         let header = Header::peek(&message)?;
+        if let Some(header) = header {
+            body_length(header)?;
+        }
         let verdict = header.map_or(Verdict::More, |header| {
             let complete = message.len() >= HEADER_BYTES + header.length as usize;
             inspect(View {
@@ -338,6 +341,17 @@ impl Splitter {
         }
         Ok(())
     }
+}
+
+fn body_length(header: Header) -> Result<usize> {
+    let length = header.length as usize;
+    if length > BODY_BYTES_MAX {
+        return Err(ProtocolError::TooLarge {
+            length: length as u64,
+            limit: BODY_BYTES_MAX as u64,
+        });
+    }
+    Ok(length)
 }
 
 /// A refused message: whoever refused it knows why from its header.

@@ -86,24 +86,16 @@ impl Query {
 /// What drivers and people ask is short; a longer text costs many times its size to take apart.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 
-/// Functions that look at more than one row, or at a cell rather than its value, cannot be computed from literals.
-const NOT_FROM_LITERALS: [&str; 9] = [
-    "min",
-    "max",
-    "sum",
-    "avg",
-    "count",
-    "writetime",
-    "maxwritetime",
-    "minwritetime",
-    "ttl",
-];
+/// Functions over all rows, which are computed row by row here; `system.local` has one.
+const AGGREGATES: [&str; 5] = ["min", "max", "sum", "avg", "count"];
+/// Functions of a cell, not of its value: a literal in its place has none, and they show no value.
+const OF_CELLS: [&str; 4] = ["writetime", "maxwritetime", "minwritetime", "ttl"];
 
 impl TopologySelect {
     pub fn parse(text: &str, table: TopologyTable) -> Self {
         let understood = text.len() <= TEXT_BYTES_MAX;
         let query = if understood {
-            Parser::new(text).query()
+            Parser::new(text, table).query()
         } else {
             None
         };
@@ -113,15 +105,17 @@ impl TopologySelect {
 
 struct Parser<'a> {
     text: &'a str,
+    table: TopologyTable,
     tokens: Vec<Token>,
     at: usize,
     markers: usize,
 }
 
 impl<'a> Parser<'a> {
-    fn new(text: &'a str) -> Self {
+    fn new(text: &'a str, table: TopologyTable) -> Self {
         Self {
             text,
+            table,
             tokens: Lexer::new(text).collect(),
             at: 0,
             markers: 0,
@@ -262,20 +256,17 @@ impl<'a> Parser<'a> {
             {
                 Selector::Count(argument.name(self.text))
             }
-            _ if tokens
-                .windows(2)
-                .any(|pair| self.is_not_from_literals(pair)) =>
-            {
-                return None;
-            }
+            _ if self.table != TopologyTable::Local && self.has_aggregate(tokens) => return None,
             _ => Selector::Expression(self.text[first.span.start..last.span.end].to_owned()),
         })
     }
 
-    fn is_not_from_literals(&self, pair: &[Token]) -> bool {
-        let name = pair[0].name(self.text);
-        pair[1].is_symbol('(')
-            && name.is_some_and(|name| NOT_FROM_LITERALS.contains(&name.as_str()))
+    fn has_aggregate(&self, tokens: &[Token]) -> bool {
+        let is_aggregate = |name: String| AGGREGATES.contains(&name.as_str());
+        let called = |pair: &[Token]| {
+            pair[1].is_symbol('(') && pair[0].name(self.text).is_some_and(is_aggregate)
+        };
+        tokens.windows(2).any(called)
     }
 
     fn conditions(&mut self) -> Option<Vec<(String, Operand)>> {
@@ -330,7 +321,10 @@ pub fn substitute(expression: &str, replacement: impl Fn(&str) -> Option<String>
         let is_function = tokens
             .get(at + 1)
             .is_some_and(|token| token.is_symbol('(') || token.is_symbol('.'));
-        if is_type || is_function {
+        let function = at.checked_sub(2).and_then(|at| tokens[at].name(expression));
+        let of_cell = before.is_some_and(|token| token.is_symbol('('))
+            && function.is_some_and(|name| OF_CELLS.contains(&name.as_str()));
+        if is_type || is_function || of_cell {
             continue;
         }
         if let Some(literal) = replacement(&name) {
@@ -414,7 +408,6 @@ mod tests {
             "SELECT * FROM system.peers PER PARTITION LIMIT 1",
             "SELECT f(?) FROM system.peers",
             "SELECT max(release_version) FROM system.peers",
-            "SELECT toJson(writetime(rpc_address)) FROM system.local",
             "SELECT 'unterminated FROM system.peers",
         ] {
             assert_eq!(parse(text), None, "{text}");
@@ -436,6 +429,8 @@ mod tests {
             ("peer.f(PEER, rack)", "peer.f((inet)'1.2.3.4', rack)"),
             ("peer(peer, 'peer')", "peer((inet)'1.2.3.4', 'peer')"),
             ("now()", "now()"),
+            ("writetime(peer)", "writetime(peer)"),
+            ("toJson(TTL(peer))", "toJson(TTL(peer))"),
         ] {
             assert_eq!(substitute(source, literal), expected);
         }
