@@ -48,5 +48,6 @@ static: need ## The release binary, static: target/x86_64-unknown-linux-musl/rel
 
 include tests/cluster/cluster.mk
 include benches/bench.mk
+include benches/filter.mk
 include tests/drivers/drivers.mk
 include tests/operations/operations.mk

@@ -4,6 +4,7 @@
 //! - [`cli`], [`config`], [`app`]: the process.
 //! - [`proxy`]: client connections. Start reading at `proxy/session.rs`.
 //! - [`protocol`], [`statement`]: bytes and texts, pure.
+//! - [`filter`]: which partitions might be split, pure. Nothing asks it yet.
 //! - [`upstream`]: Cassandra. [`transport`], [`tls`]: sockets.
 //! - [`admin`], [`telemetry`]: what operators see.
 //!
@@ -28,6 +29,7 @@ pub mod app;
 
 pub mod proxy;
 
+pub mod filter;
 pub mod protocol;
 pub mod statement;
 

@@ -1,0 +1,235 @@
+//! A set of 64-bit hashes as a filter, and the policy parts that `fuse16`, `bloom` and `prefix` share:
+//! they differ only in which hash a target has and in the structure that holds the hashes.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use bloomfilter::Bloom;
+use xorf::{BinaryFuse16, Filter as _};
+
+use super::bloom::{self, Sizing};
+use super::fuse;
+use super::policy::{DecodeError, Filter, FilterBuilder, HashedKey, Target};
+
+/// Which hash a target has.
+pub(super) trait Probe: Clone + Debug + Send + Sync + 'static {
+    fn probe(&self, target: &Target) -> Option<u64>;
+}
+
+/// Whole keys only; nothing can be said about prefixes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WholeKey;
+
+impl Probe for WholeKey {
+    #[inline]
+    fn probe(&self, target: &Target) -> Option<u64> {
+        match target {
+            Target::Key(key) => Some(key.hash()),
+            Target::Prefix(_) => None,
+        }
+    }
+}
+
+/// The structure a policy wants. Fuse falls back to bloom, bloom to everything.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Structure {
+    Fuse,
+    Bloom(Sizing),
+}
+
+/// The structure that was built.
+pub(super) enum HashSet {
+    Fuse(BinaryFuse16),
+    Bloom(Bloom<u64>),
+    /// Matches everything: the last resort of a build whose re-check failed.
+    Everything,
+}
+
+const FUSE: u8 = 1;
+const BLOOM: u8 = 2;
+const EVERYTHING: u8 = 3;
+
+impl HashSet {
+    /// `hashes` are distinct. Every one of them is contained in the result.
+    fn build(structure: Structure, hashes: &[u64]) -> Self {
+        let wanted = match structure {
+            Structure::Fuse => fuse::build(hashes).map(Self::Fuse),
+            Structure::Bloom(sizing) => bloom::build(sizing, hashes).map(Self::Bloom),
+        };
+        Self::or_fallback(wanted, hashes)
+    }
+
+    fn or_fallback(wanted: Option<Self>, hashes: &[u64]) -> Self {
+        wanted
+            .filter(|set| set.contains_all(hashes))
+            .or_else(|| bloom::build(Sizing::FALLBACK, hashes).map(Self::Bloom))
+            .filter(|set| set.contains_all(hashes))
+            .unwrap_or(Self::Everything)
+    }
+
+    fn contains_all(&self, hashes: &[u64]) -> bool {
+        hashes.iter().all(|hash| self.contains(*hash))
+    }
+
+    #[inline]
+    fn contains(&self, hash: u64) -> bool {
+        match self {
+            Self::Fuse(fuse) => fuse.contains(&hash),
+            Self::Bloom(bloom) => bloom.check(&hash),
+            Self::Everything => true,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Fuse(fuse) => size_of_val(&*fuse.fingerprints),
+            Self::Bloom(bloom) => bloom.as_slice().len(),
+            Self::Everything => 0,
+        }
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Fuse(set) => {
+                out.push(FUSE);
+                fuse::encode(set, out);
+            }
+            Self::Bloom(set) => {
+                out.push(BLOOM);
+                out.extend_from_slice(set.as_slice());
+            }
+            Self::Everything => out.push(EVERYTHING),
+        }
+    }
+
+    fn decode(bytes: &[u8], policy: &str) -> Result<Self, DecodeError> {
+        let (structure, body) = bytes.split_first().ok_or(DecodeError::Truncated(0))?;
+        match *structure {
+            FUSE => fuse::decode(body).map(Self::Fuse),
+            BLOOM => bloom::decode(body).map(Self::Bloom),
+            EVERYTHING => Ok(Self::Everything),
+            other => Err(DecodeError::Structure(other, policy.into())),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct HashBuilder<P> {
+    probe: P,
+    structure: Structure,
+    hashes: Vec<u64>,
+}
+
+impl<P: Probe> HashBuilder<P> {
+    pub(super) fn new(probe: P, structure: Structure) -> Self {
+        let hashes = Vec::new();
+        Self {
+            probe,
+            structure,
+            hashes,
+        }
+    }
+}
+
+impl<P: Probe> FilterBuilder for HashBuilder<P> {
+    fn add(&mut self, key: &HashedKey) {
+        // A key without a hash here is one the policy answers `true` about: see `might_match`.
+        let Some(hash) = self.probe.probe(&Target::Key(*key)) else {
+            return;
+        };
+        // Keys of one prefix mostly come in a row.
+        if self.hashes.last() != Some(&hash) {
+            self.hashes.push(hash);
+        }
+    }
+
+    fn build(mut self: Box<Self>) -> Arc<dyn Filter> {
+        // Duplicates make a fuse construction fail for ever.
+        self.hashes.sort_unstable();
+        self.hashes.dedup();
+        Arc::new(HashFilter {
+            set: HashSet::build(self.structure, &self.hashes),
+            keys: self.hashes.len(),
+            probe: self.probe,
+        })
+    }
+}
+
+pub(super) struct HashFilter<P> {
+    probe: P,
+    set: HashSet,
+    keys: usize,
+}
+
+impl<P: Probe> HashFilter<P> {
+    pub(super) fn decode(probe: P, bytes: &[u8], policy: &str) -> Result<Self, DecodeError> {
+        let (keys, set) = bytes
+            .split_first_chunk()
+            .ok_or(DecodeError::Truncated(bytes.len()))?;
+        let keys = usize::try_from(u64::from_le_bytes(*keys))
+            .map_err(|_| DecodeError::Dimensions("more keys than memory can hold"))?;
+        let set = HashSet::decode(set, policy)?;
+        Ok(Self { probe, set, keys })
+    }
+}
+
+impl<P: Probe> Filter for HashFilter<P> {
+    #[inline]
+    fn might_match(&self, target: &Target) -> bool {
+        self.probe
+            .probe(target)
+            .is_none_or(|hash| self.set.contains(hash))
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&(self.keys as u64).to_le_bytes());
+        self.set.encode(out);
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.set.bytes()
+    }
+
+    fn keys(&self) -> usize {
+        self.keys
+    }
+}
+
+impl<P: Debug> Debug for HashFilter<P> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let structure = match self.set {
+            HashSet::Fuse(_) => "fuse",
+            HashSet::Bloom(_) => "bloom",
+            HashSet::Everything => "everything",
+        };
+        write!(f, "{structure} of {} by {:?}", self.keys, self.probe)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::hash;
+    use super::*;
+
+    #[test]
+    fn a_failed_construction_and_one_that_lost_a_key_become_a_bloom() {
+        let hashes: Vec<u64> = (0..1000).map(|n: u64| hash(&n.to_le_bytes())).collect();
+        let lossy = fuse::build(&hashes[1..]).map(HashSet::Fuse);
+        assert!(!lossy.as_ref().unwrap().contains_all(&hashes));
+        for failed in [None, lossy] {
+            let set = HashSet::or_fallback(failed, &hashes);
+            assert!(matches!(set, HashSet::Bloom(_)) && set.contains_all(&hashes));
+        }
+    }
+
+    #[test]
+    fn every_size_of_fuse_contains_its_keys() {
+        for size in (0..300).chain([1_000, 4_095, 4_097, 20_000]) {
+            let mut hashes: Vec<u64> = (0..size).map(|n: u64| hash(&n.to_le_bytes())).collect();
+            hashes.sort_unstable();
+            let set = HashSet::build(Structure::Fuse, &hashes);
+            assert!(matches!(set, HashSet::Fuse(_)), "{size} keys fell back");
+            assert!(set.contains_all(&hashes), "{size} keys");
+        }
+    }
+}

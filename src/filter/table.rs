@@ -1,0 +1,224 @@
+//! The filter of one watched table: readers ask the current snapshot without ever waiting; whoever follows the
+//! store inserts keys; a background task rebuilds one shard at a time in steps that it can spread as it likes:
+//! begin, add every key, build (the long step, on no lock), install.
+
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arc_swap::{ArcSwap, Guard};
+
+use super::composite::{Composite, CompositeBuilder};
+use super::overlay::Overlay;
+use super::policy::{HashedKey, Policies, Target, shard_of};
+use super::snapshot::{Shard, Snapshot, Stats};
+
+/// More shards than this only cost memory.
+const SHARDS_MAX: usize = 4096;
+
+/// Keys per shard of a large table: a rebuild then needs some 10 MB, and a prefix is looked up in few shards.
+const SHARD_KEYS: usize = 1 << 18;
+
+#[derive(Debug)]
+pub struct TableFilter {
+    snapshot: ArcSwap<Snapshot>,
+    /// Writers take turns; readers never come here. One entry per shard.
+    rebuilds: Mutex<Vec<Option<Pending>>>,
+}
+
+/// A rebuild that has begun and is not installed.
+#[derive(Debug)]
+struct Pending {
+    ticket: Arc<()>,
+    /// What was inserted since it began, and may be missing from the keys it was given.
+    since: Shard,
+}
+
+impl TableFilter {
+    /// A filter that matches everything until its shards are rebuilt. `shards` is at least 1, at most 4096.
+    pub fn new(policies: Policies, shards: usize) -> Self {
+        let shards = shards.clamp(1, SHARDS_MAX);
+        Self::from_snapshot(Snapshot::unknown(policies, shards))
+    }
+
+    pub(super) fn from_snapshot(snapshot: Snapshot) -> Self {
+        let rebuilds = snapshot.shards.iter().map(|_| None).collect();
+        Self {
+            snapshot: ArcSwap::from_pointee(snapshot),
+            rebuilds: Mutex::new(rebuilds),
+        }
+    }
+
+    /// How many shards suit a table of so many keys: a multiple of `store_shards`, so that whoever reads one
+    /// shard of the store has all keys of some of ours.
+    pub fn shards_for(keys: usize, store_shards: usize) -> usize {
+        let store_shards = store_shards.clamp(1, SHARDS_MAX);
+        let wanted = keys.div_ceil(SHARD_KEYS).div_ceil(store_shards).max(1);
+        let affordable = SHARDS_MAX / store_shards;
+        store_shards * wanted.min(affordable)
+    }
+
+    /// `false` is a guarantee: no key that was built in or inserted matches.
+    #[inline]
+    pub fn might_match(&self, target: &Target) -> bool {
+        self.snapshot.load().might_match(target)
+    }
+
+    /// The current snapshot, for several questions in a row.
+    pub fn snapshot(&self) -> Guard<Arc<Snapshot>> {
+        self.snapshot.load()
+    }
+
+    pub fn shards(&self) -> usize {
+        self.snapshot.load().shards.len()
+    }
+
+    pub fn shard_of(&self, key: &[u8]) -> usize {
+        shard_of(super::hash(key), self.shards())
+    }
+
+    pub fn stats(&self) -> Stats {
+        self.snapshot.load().stats()
+    }
+
+    pub fn insert(&self, key: &[u8]) {
+        self.insert_all([key]);
+    }
+
+    /// Seen by every check that starts after the return. Each call copies the overlays it touches, so many keys
+    /// belong into one call.
+    pub fn insert_all<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) {
+        let mut rebuilds = self.lock();
+        let mut next = Snapshot::clone(&self.snapshot.load());
+        for key in keys {
+            let key = HashedKey::new(key.as_ref());
+            let index = shard_of(key.hash(), next.shards.len());
+            Arc::make_mut(&mut next.shards[index]).insert(&next.policies, &key);
+            if let Some(pending) = &mut rebuilds[index] {
+                pending.since.insert(&next.policies, &key);
+            }
+        }
+        self.snapshot.store(Arc::new(next));
+    }
+
+    /// Shards that match too much: never built, not readable, without a part for a policy, or with an overlay
+    /// grown too large. Those that match everything come first.
+    pub fn needs_rebuild(&self) -> Vec<usize> {
+        let snapshot = self.snapshot.load();
+        let mut shards: Vec<usize> = (0..snapshot.shards.len())
+            .filter(|index| snapshot.shards[*index].needs_rebuild())
+            .collect();
+        shards.sort_by_key(|index| snapshot.shards[*index].base.is_some());
+        shards
+    }
+
+    /// Starts to rebuild one of the [`Self::shards`]. The keys to add must be read *after* this returns: what is inserted from now
+    /// on is kept beside them, what was inserted before is not. Beginning again gives up an earlier one.
+    pub fn begin_rebuild(&self, shard: usize) -> Rebuild {
+        let mut rebuilds = self.lock();
+        let snapshot = self.snapshot.load();
+        let ticket = Arc::new(());
+        // Without a base its overlay is bounded by the smallest size there is.
+        let since = Shard::unknown(&snapshot.policies);
+        rebuilds[shard] = Some(Pending {
+            ticket: Arc::clone(&ticket),
+            since,
+        });
+        Rebuild {
+            shard,
+            shards: snapshot.shards.len(),
+            ticket,
+            builder: CompositeBuilder::new(&snapshot.policies),
+        }
+    }
+
+    /// Replaces the shard. Readers go on with the old one until they ask again.
+    pub fn install(&self, built: BuiltShard) -> Installed {
+        let mut rebuilds = self.lock();
+        let pending = &mut rebuilds[built.shard];
+        let current = pending
+            .take_if(|pending| Arc::ptr_eq(&pending.ticket, &built.ticket))
+            .map(|pending| pending.since.overlay);
+        let Some(overlay) = current else {
+            return Installed::Superseded;
+        };
+        self.replace(built.shard, built.composite, overlay);
+        Installed::Yes
+    }
+
+    /// All steps at once. The keys must be read only when the iterator is asked for them.
+    pub fn rebuild_shard<K: AsRef<[u8]>>(
+        &self,
+        shard: usize,
+        keys: impl IntoIterator<Item = K>,
+    ) -> Installed {
+        let mut rebuild = self.begin_rebuild(shard);
+        for key in keys {
+            rebuild.add(key.as_ref());
+        }
+        self.install(rebuild.build())
+    }
+
+    fn replace(&self, index: usize, base: Composite, overlay: Overlay) {
+        let shard = Shard {
+            base: Some(Arc::new(base)),
+            complete: true,
+            overlay,
+        };
+        let next = self.snapshot.load().with(index, shard);
+        let old = self.snapshot.swap(Arc::new(next));
+        // Freed here if no reader holds it, rather than by a reader.
+        mem::drop(old);
+    }
+
+    /// Nothing in here is left half-done by a panic: the snapshot is stored last.
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<Pending>>> {
+        self.rebuilds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A shard being rebuilt: give it every key of the shard, then build.
+#[derive(Debug)]
+pub struct Rebuild {
+    shard: usize,
+    shards: usize,
+    ticket: Arc<()>,
+    builder: CompositeBuilder,
+}
+
+impl Rebuild {
+    /// Whether the key belongs to this shard; others are left out.
+    pub fn add(&mut self, key: &[u8]) -> bool {
+        let key = HashedKey::new(key);
+        let ours = shard_of(key.hash(), self.shards) == self.shard;
+        if ours {
+            self.builder.add(&key);
+        }
+        ours
+    }
+
+    /// The long step: builds every policy's filter and re-checks every key in it.
+    pub fn build(self) -> BuiltShard {
+        BuiltShard {
+            shard: self.shard,
+            ticket: self.ticket,
+            composite: self.builder.build(),
+        }
+    }
+}
+
+/// A shard ready to be installed.
+#[derive(Debug)]
+pub struct BuiltShard {
+    shard: usize,
+    ticket: Arc<()>,
+    composite: Composite,
+}
+
+/// What became of a rebuild.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Installed {
+    Yes,
+    /// Another rebuild of the shard has begun or was installed since; this one changed nothing.
+    Superseded,
+}
