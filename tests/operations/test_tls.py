@@ -134,17 +134,23 @@ class UpstreamCertificate(TlsTest):
 
 
 class WrongAuthority(TlsTest):
-    def test_log_and_client_learn_what_is_wrong(self) -> None:
+    def test_log_and_readiness_say_what_is_wrong_and_the_client_gets_an_error(self) -> None:
         upstream = {"tls": True, "tls_ca": str(self.authority)}
         proxy = self.proxy(CONTACTS, self.settings(upstream=upstream), ready=False)
         proxy.expect("no control connection", "a client is turned away")
         self.assertTrue(eventually(lambda: proxy.log("no control connection")))
-        self.assertIn("upstream.tls_ca", proxy.log("no control connection")[0]["error"])
+        trouble = proxy.log("no control connection")[0]["error"]
+        self.assertIn(f"TLS with {CONTACTS[0]} failed", trouble)
+        self.assertIn("upstream.tls_ca", trouble)
         with wire.Client(proxy.host, proxy.port) as client:
             opcode, body = client.start()
         self.assertEqual((opcode, wire.error_of(body)[0]), (wire.ERROR, OVERLOADED))
-        self.assertIn(f"TLS with {CONTACTS[0]} failed", wire.error_of(body)[1])
-        self.assertEqual(proxy.admin("/readyz")[0], 503)
+        # The reason is the operator's to know; clients learn no real address.
+        self.assertIn("no upstream node answers", wire.error_of(body)[1])
+        self.assertNotIn("127.0.2.1", wire.error_of(body)[1])
+        status, reason = proxy.admin("/readyz")
+        self.assertEqual(status, 503)
+        self.assertIn(f"TLS with {CONTACTS[0]} failed", reason)
 
 
 class Reload(TlsTest):
