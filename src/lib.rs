@@ -5,6 +5,7 @@
 //! - [`proxy`]: client connections. Start reading at `proxy/session.rs`.
 //! - [`protocol`], [`statement`]: bytes and texts, pure.
 //! - [`filter`]: which partitions might be split, pure. Nothing asks it yet.
+//! - [`wide_row`]: what is split, and what a proxy knows about it.
 //! - [`upstream`]: Cassandra. [`transport`], [`tls`]: sockets.
 //! - [`admin`], [`telemetry`]: what operators see.
 //!
@@ -32,6 +33,7 @@ pub mod proxy;
 pub mod filter;
 pub mod protocol;
 pub mod statement;
+pub mod wide_row;
 
 pub mod tls;
 pub mod transport;
