@@ -4,3 +4,4 @@
 //! what, both pure. This is where `proxy` and `pipeline` meet: neither imports the other.
 
 pub mod names;
+pub mod state;

@@ -1,0 +1,294 @@
+//! The states of a split and what may follow what. Pure: the one place that knows the legal transitions.
+//!
+//! The store writes nothing but a [`Transition`], and a [`Transition`] can only be made here, so an illegal one cannot
+//! be written. Every transition names the state it starts from; the store turns that into the condition of one LWT.
+//!
+//!     DETECTED ─▶ PLANNED ─▶ GUARDED ─▶ COPYING ─▶ VERIFYING ─▶ COMPLETED
+//!        │           │          └──────────┴───┬───────┴─────────────┘
+//!        ▼           ▼                         ▼
+//!     NOT_WIDE    REFUSED              FAILED, INVALIDATED        every end ─▶ DETECTED, next generation
+
+use super::names::Generation;
+
+/// Where a split is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum State {
+    Detected,
+    Planned,
+    NotWide,
+    Refused,
+    Guarded,
+    Copying,
+    Verifying,
+    Completed,
+    Invalidated,
+    Failed,
+}
+
+impl State {
+    pub const ALL: [Self; 10] = [
+        Self::Detected,
+        Self::Planned,
+        Self::NotWide,
+        Self::Refused,
+        Self::Guarded,
+        Self::Copying,
+        Self::Verifying,
+        Self::Completed,
+        Self::Invalidated,
+        Self::Failed,
+    ];
+
+    /// As the column `state` spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Detected => "DETECTED",
+            Self::Planned => "PLANNED",
+            Self::NotWide => "NOT_WIDE",
+            Self::Refused => "REFUSED",
+            Self::Guarded => "GUARDED",
+            Self::Copying => "COPYING",
+            Self::Verifying => "VERIFYING",
+            Self::Completed => "COMPLETED",
+            Self::Invalidated => "INVALIDATED",
+            Self::Failed => "FAILED",
+        }
+    }
+
+    /// `None` for a state that a later version may have written.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text)
+    }
+
+    /// Writes to the partition must be noticed: its copy is being made, or is read.
+    pub fn is_guarded(self) -> bool {
+        matches!(
+            self,
+            Self::Guarded | Self::Copying | Self::Verifying | Self::Completed
+        )
+    }
+
+    /// This attempt is over, and only the next generation can follow.
+    pub fn is_end(self) -> bool {
+        matches!(
+            self,
+            Self::NotWide | Self::Refused | Self::Invalidated | Self::Failed
+        )
+    }
+}
+
+/// What a stage of the pipeline wants to write about its split, with what belongs to it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    Plan(PreSplitData),
+    FindNotWide(PreSplitData),
+    Refuse(String),
+    /// Also from GUARDED: a worker that takes over publishes the guard again, because only an LWT of its own that
+    /// moved the version tells it since when every proxy can know.
+    Guard,
+    Copy,
+    Verify,
+    Complete(PostSplitData),
+    Fail(String),
+}
+
+impl Step {
+    fn target(&self) -> State {
+        match self {
+            Self::Plan(_) => State::Planned,
+            Self::FindNotWide(_) => State::NotWide,
+            Self::Refuse(_) => State::Refused,
+            Self::Guard => State::Guarded,
+            Self::Copy => State::Copying,
+            Self::Verify => State::Verifying,
+            Self::Complete(_) => State::Completed,
+            Self::Fail(_) => State::Failed,
+        }
+    }
+
+    fn is_legal_from(&self, from: State) -> bool {
+        use State::{Copying, Detected, Guarded, Planned, Verifying};
+        match self {
+            Self::Plan(_) | Self::FindNotWide(_) => from == Detected,
+            Self::Refuse(_) => matches!(from, Detected | Planned),
+            Self::Guard => matches!(from, Planned | Guarded),
+            Self::Copy => from == Guarded,
+            Self::Verify => from == Copying,
+            Self::Complete(_) => from == Verifying,
+            Self::Fail(_) => matches!(from, Detected | Planned | Guarded | Copying | Verifying),
+        }
+    }
+}
+
+/// What planning read: facts about the original.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PreSplitData {
+    pub row_count: i64,
+    pub byte_count: i64,
+    pub checksum: Vec<u8>,
+    pub newest_write_micros: Option<i64>,
+    /// Where to go on after a crash.
+    pub checkpoint: Option<Vec<u8>>,
+}
+
+/// Where to read the copy, and the strategy that made it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PostSplitData {
+    pub split_table: String,
+    pub strategy: String,
+    pub start_event_bucket: i32,
+    pub target_event_buckets: i32,
+    pub row_count: i64,
+    pub byte_count: i64,
+    pub checksum: Vec<u8>,
+}
+
+/// The part of a split that decides what may follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    pub state: State,
+    pub generation: Generation,
+    /// The epoch of the shard that the split was made in.
+    pub row_epoch: i32,
+    /// The shard's epoch now.
+    pub epoch: i32,
+}
+
+impl Standing {
+    /// Reads may be answered from the copy.
+    pub fn is_in_service(self) -> bool {
+        self.state == State::Completed && self.row_epoch == self.epoch
+    }
+}
+
+/// A legal change of one split, to be written by one LWT.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Transition {
+    from: State,
+    to: State,
+    generation: Generation,
+    next_generation: Generation,
+    epoch: i32,
+    step: Option<Step>,
+    reason: Option<String>,
+}
+
+/// An epoch below zero: the shard is retired and takes no new splits.
+pub const RETIRED: i32 = -1;
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Illegal {
+    #[error("{to} cannot follow {from}", to = to.as_str(), from = from.as_str())]
+    Order { from: State, to: State },
+    #[error("the split was taken out of service with its whole table (epoch {row}, now {now})")]
+    Epoch { row: i32, now: i32 },
+    #[error("generation {0} was the last that can be counted")]
+    Exhausted(i32),
+}
+
+impl Transition {
+    /// What a worker that holds the lease writes.
+    pub fn step(at: Standing, step: Step) -> Result<Self, Illegal> {
+        let (from, to) = (at.state, step.target());
+        if at.row_epoch != at.epoch {
+            return Err(Illegal::Epoch {
+                row: at.row_epoch,
+                now: at.epoch,
+            });
+        }
+        if !step.is_legal_from(from) {
+            return Err(Illegal::Order { from, to });
+        }
+        let reason = match &step {
+            Step::Refuse(reason) | Step::Fail(reason) => Some(reason.clone()),
+            _ => None,
+        };
+        Ok(Self {
+            from,
+            to,
+            generation: at.generation,
+            next_generation: at.generation,
+            epoch: at.epoch,
+            step: Some(step),
+            reason,
+        })
+    }
+
+    /// A new attempt, once the last one is over: by its own end, or with its whole table.
+    pub fn again(at: Standing) -> Result<Self, Illegal> {
+        if !at.state.is_end() && at.row_epoch == at.epoch {
+            return Err(Illegal::Order {
+                from: at.state,
+                to: State::Detected,
+            });
+        }
+        if at.epoch <= RETIRED {
+            return Err(Illegal::Epoch {
+                row: at.row_epoch,
+                now: at.epoch,
+            });
+        }
+        let next = at.generation.0.checked_add(1);
+        Ok(Self {
+            from: at.state,
+            to: State::Detected,
+            generation: at.generation,
+            next_generation: Generation(next.ok_or(Illegal::Exhausted(at.generation.0))?),
+            epoch: at.epoch,
+            step: None,
+            reason: None,
+        })
+    }
+
+    pub fn from(&self) -> State {
+        self.from
+    }
+
+    pub fn to(&self) -> State {
+        self.to
+    }
+
+    /// The generation it starts from.
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    pub fn next_generation(&self) -> Generation {
+        self.next_generation
+    }
+
+    pub fn epoch(&self) -> i32 {
+        self.epoch
+    }
+
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    pub fn pre_split_data(&self) -> Option<&PreSplitData> {
+        match &self.step {
+            Some(Step::Plan(data) | Step::FindNotWide(data)) => Some(data),
+            _ => None,
+        }
+    }
+
+    pub fn post_split_data(&self) -> Option<&PostSplitData> {
+        match &self.step {
+            Some(Step::Complete(data)) => Some(data),
+            _ => None,
+        }
+    }
+}
+
+/// From where anyone may invalidate. INVALIDATED is among them, because that somebody else's LWT did it is not known
+/// until one of ours returned: it is written again rather than believed.
+pub const INVALIDATED_FROM: [State; 5] = [
+    State::Guarded,
+    State::Copying,
+    State::Verifying,
+    State::Completed,
+    State::Invalidated,
+];
+
+#[cfg(test)]
+mod tests;
