@@ -9,3 +9,8 @@ pub mod topology;
 
 pub use classify::{Shape, classify};
 pub use topology::TopologySelect;
+
+/// A name as CQL takes it whatever its letters are.
+pub fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

@@ -69,3 +69,11 @@ impl fmt::Display for Generation {
 /// A shard's version: strictly larger after every change of any of its splits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Version(pub i64);
+
+impl Version {
+    /// A larger one. It follows the clock, so that independent writers rarely choose the same, but depends on it for
+    /// nothing: behind a clock that is ahead, all others count up.
+    pub fn after(self, now_micros: i64) -> Self {
+        Self(now_micros.max(self.0.saturating_add(1)))
+    }
+}

@@ -15,3 +15,4 @@ mod topology;
 mod transparency;
 mod upstream;
 mod versions;
+mod wide_row;

@@ -17,27 +17,36 @@ pub(crate) struct Keyspace {
 impl Keyspace {
     /// Creates the keyspace and runs `statements` in it. The names of all keyspaces have the same length.
     pub(crate) fn create(cluster: &Cluster, statements: &[&str]) -> Self {
+        Self::replicated(cluster, 1, statements)
+    }
+
+    /// The same with so many replicas.
+    pub(crate) fn replicated(cluster: &Cluster, replicas: usize, statements: &[&str]) -> Self {
         let keyspace = Self {
             name: unique_name(),
             node: cluster.node(),
         };
         let name = &keyspace.name;
-        let mut all = vec![
-            format!(
-                "CREATE KEYSPACE {name} WITH replication = \
-                 {{'class': 'SimpleStrategy', 'replication_factor': 1}}"
-            ),
-            format!("USE {name}"),
-        ];
-        all.extend(statements.iter().map(|&statement| statement.to_owned()));
+        let create = format!(
+            "CREATE KEYSPACE {name} WITH replication = \
+             {{'class': 'SimpleStrategy', 'replication_factor': {replicas}}}"
+        );
+        let using = format!("USE {name}");
+        let mut all = vec![create.as_str(), using.as_str()];
+        all.extend(statements);
+        keyspace.run(&all);
+        keyspace
+    }
+
+    /// Changes the schema, and returns when all nodes know of it.
+    pub(crate) fn run(&self, statements: &[&str]) {
         alone(|| {
-            let mut client = RawClient::connect(keyspace.node, Codec::V4);
-            for statement in &all {
+            let mut client = RawClient::connect(self.node, Codec::V4);
+            for statement in statements {
                 client.query(statement);
             }
             settle(&mut client);
         });
-        keyspace
     }
 }
 

@@ -1,0 +1,141 @@
+//! The control keyspace in Cassandra: the only truth about what is split.
+//!
+//! Four rules make it exact; everything that reads or writes here depends on them.
+//! 1. *Versions grow.* Every change is one LWT that sets the shard's static `version` to a strictly larger number
+//!    (`IF version < new`) and the row's `row_version` to the same one. Whoever knows all rows up to a version can ask
+//!    for those above it.
+//! 2. *Only an LWT of ours that applied is an acknowledgement.* What another's LWT seems to have done may have reached
+//!    one replica only; then it is written again, which moves the version.
+//! 3. *Reads never repair.* The tables have `read_repair = 'NONE'`: a read of the statics alone would otherwise carry a
+//!    version to a replica ahead of the row it belongs to. One read of static and row together is whole, because the
+//!    replicas apply an LWT's mutation as one.
+//! 4. *Commits reach a quorum in every data centre that reads*, so that a LOCAL_QUORUM read of a version sees every
+//!    acknowledged change. Rows are read at QUORUM: an LWT is on a quorum of all replicas before the next one of its
+//!    partition is proposed, so whoever sees a version sees all rows below it, acknowledged or not.
+
+mod cas;
+mod lease;
+mod nodes;
+mod read;
+mod statements;
+mod transition;
+
+use std::sync::Arc;
+
+use scylla::client::session::Session;
+use scylla::errors::{DbError, ExecutionError, PrepareError, RequestAttemptError};
+
+use cas::Turns;
+
+use super::names::{PartitionKey, TableName};
+pub use lease::{Lease, Leased};
+pub use nodes::NodeFacts;
+pub use read::{ChangedRow, KeyReading, ShardReading, Split};
+use statements::Statements;
+pub use transition::{Detected, Outcome};
+
+/// One split's place in the store.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SplitId {
+    pub table: TableName,
+    pub shard: i32,
+    pub key: PartitionKey,
+}
+
+impl SplitId {
+    pub fn new(table: TableName, key: PartitionKey, shards: u32) -> Self {
+        Self {
+            shard: key.shard(shards),
+            table,
+            key,
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("the control keyspace does not answer: {0}")]
+    Unreachable(String),
+    /// The statement was refused before anything happened.
+    #[error("the control keyspace refuses: {0}")]
+    Refused(String),
+    /// A change was sent, and whether it happened could not be found out.
+    #[error("it is not known whether a change of the control keyspace took place: {0}")]
+    Unknown(String),
+    #[error("others change the same shard all the time; gave up after {0} attempts")]
+    Contended(usize),
+    #[error("the control keyspace holds what this version does not understand: {0}")]
+    NotUnderstood(String),
+}
+
+/// How sure an error makes us that nothing happened.
+pub(super) enum Happened {
+    No,
+    Perhaps,
+}
+
+impl StoreError {
+    pub(super) fn happened(&self) -> Happened {
+        match self {
+            Self::Refused(_) | Self::Contended(_) => Happened::No,
+            Self::Unreachable(_) | Self::Unknown(_) | Self::NotUnderstood(_) => Happened::Perhaps,
+        }
+    }
+}
+
+impl From<ExecutionError> for StoreError {
+    fn from(error: ExecutionError) -> Self {
+        use DbError::{
+            AuthenticationError, Invalid, IsBootstrapping, SyntaxError, Unauthorized, Unavailable,
+        };
+        match &error {
+            ExecutionError::LastAttemptError(RequestAttemptError::DbError(kind, _)) => match kind {
+                Invalid
+                | SyntaxError
+                | Unauthorized
+                | AuthenticationError
+                | Unavailable { .. }
+                | IsBootstrapping => Self::Refused(error.to_string()),
+                _ => Self::Unreachable(error.to_string()),
+            },
+            ExecutionError::EmptyPlan | ExecutionError::BadQuery(_) => {
+                Self::Refused(error.to_string())
+            }
+            _ => Self::Unreachable(error.to_string()),
+        }
+    }
+}
+
+impl From<PrepareError> for StoreError {
+    fn from(error: PrepareError) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
+/// Answers that are not what the statement asks for: a schema that somebody changed.
+pub(super) fn not_understood(error: impl std::fmt::Display) -> StoreError {
+    StoreError::NotUnderstood(error.to_string())
+}
+
+/// The control keyspace, ready to be asked.
+pub struct Store {
+    session: Arc<Session>,
+    statements: Statements,
+    turns: Turns,
+}
+
+impl Store {
+    /// The schema must be there.
+    pub async fn open(session: Arc<Session>, keyspace: &str) -> Result<Self, StoreError> {
+        let statements = Statements::prepare(&session, keyspace).await?;
+        Ok(Self {
+            session,
+            statements,
+            turns: Turns::default(),
+        })
+    }
+
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+}

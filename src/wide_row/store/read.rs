@@ -1,0 +1,357 @@
+//! Reads of the control keyspace, each of one partition or of the statics of several.
+
+use std::ops::ControlFlow;
+
+use scylla::response::PagingState;
+use scylla::value::CqlTimestamp;
+use scylla::{DeserializeRow, DeserializeValue, SerializeValue};
+
+use super::cas::{Values, bind};
+use super::{SplitId, Store, StoreError, not_understood};
+use crate::wide_row::names::{Generation, PartitionKey, TableName, Version};
+use crate::wide_row::state::{PostSplitData, PreSplitData, Standing, State};
+
+/// More shards than this in one query would make one coordinator do too much at once.
+const SHARDS_PER_QUERY: usize = 64;
+
+/// The statics of one shard. A shard without any is at version 0 and epoch 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardReading {
+    pub shard: i32,
+    pub version: Version,
+    pub epoch: i32,
+    /// The version at which the epoch moved last.
+    pub epoch_version: Version,
+}
+
+/// What a follower learns of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedRow {
+    pub key: PartitionKey,
+    pub version: Version,
+    pub row_epoch: i32,
+    /// Writes to the key must be noticed; true for a state that this version does not know.
+    pub is_guarded: bool,
+}
+
+/// A key's state together with the version of its shard, from one read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KeyReading {
+    pub version: Version,
+    /// `None`: the key has no split, or one whose state this version does not know.
+    pub standing: Option<Standing>,
+    pub is_unknown: bool,
+}
+
+/// A split as the table holds it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Split {
+    pub version: Version,
+    pub standing: Standing,
+    /// Who works on it, if anybody does.
+    pub lease: Option<String>,
+    pub pre_split_data: Option<PreSplitData>,
+    pub post_split_data: Option<PostSplitData>,
+    pub reason: Option<String>,
+    /// Milliseconds since 1970, like the others.
+    pub not_before: Option<i64>,
+    pub detected_at: Option<i64>,
+    pub changed_at: Option<i64>,
+}
+
+impl Store {
+    /// The statics of all shards of a table, in order.
+    pub async fn read_shards(
+        &self,
+        table: &TableName,
+        shards: u32,
+    ) -> Result<Vec<ShardReading>, StoreError> {
+        let numbers: Vec<i32> = (0..).take(shards as usize).collect();
+        let mut readings: Vec<_> = numbers
+            .iter()
+            .map(|shard| ShardReading::empty(*shard))
+            .collect();
+        for some in numbers.chunks(SHARDS_PER_QUERY) {
+            let values = bind![table.keyspace.clone(), table.table.clone(), some.to_vec()];
+            let result = self
+                .session
+                .execute_unpaged(&self.statements.shards, values)
+                .await?;
+            let rows = result.into_rows_result().map_err(not_understood)?;
+            for row in rows.rows::<ShardRow>().map_err(not_understood)? {
+                let reading = ShardReading::from(row.map_err(not_understood)?);
+                if let Some(place) = readings.get_mut(reading.shard as usize) {
+                    *place = reading;
+                }
+            }
+        }
+        Ok(readings)
+    }
+
+    /// The statics of one shard.
+    pub async fn read_shard(
+        &self,
+        table: &TableName,
+        shard: i32,
+    ) -> Result<ShardReading, StoreError> {
+        let values = bind![table.keyspace.clone(), table.table.clone(), shard];
+        let result = self
+            .session
+            .execute_unpaged(&self.statements.shard, values)
+            .await?;
+        let rows = result.into_rows_result().map_err(not_understood)?;
+        let row = rows.maybe_first_row::<ShardRow>().map_err(not_understood)?;
+        Ok(row.map_or(ShardReading::empty(shard), ShardReading::from))
+    }
+
+    /// Every row of a shard whose version is above `since`; all of them above version 0.
+    pub async fn read_rows(
+        &self,
+        table: &TableName,
+        shard: i32,
+        since: Version,
+        mut each: impl FnMut(ChangedRow),
+    ) -> Result<(), StoreError> {
+        let (statement, values) = match since {
+            Version(0) => {
+                let values = bind![table.keyspace.clone(), table.table.clone(), shard];
+                (&self.statements.all_rows, values)
+            }
+            Version(since) => {
+                let values = bind![table.keyspace.clone(), table.table.clone(), shard, since];
+                (&self.statements.changed_rows, values)
+            }
+        };
+        let values: Values = values;
+        let mut page = PagingState::start();
+        loop {
+            let (result, next) = self
+                .session
+                .execute_single_page(statement, &values, page)
+                .await?;
+            let rows = result.into_rows_result().map_err(not_understood)?;
+            for row in rows.rows::<RowOfShard>().map_err(not_understood)? {
+                each(row.map_err(not_understood)?.into());
+            }
+            match next.into_paging_control_flow() {
+                ControlFlow::Continue(next) => page = next,
+                ControlFlow::Break(()) => return Ok(()),
+            }
+        }
+    }
+
+    /// A key's state and its shard's version, in one read.
+    pub async fn read_key(&self, id: &SplitId) -> Result<KeyReading, StoreError> {
+        let values = bind![; place id;];
+        let result = self
+            .session
+            .execute_unpaged(&self.statements.key, values)
+            .await?;
+        let rows = result.into_rows_result().map_err(not_understood)?;
+        let row = rows.maybe_first_row::<KeyRow>().map_err(not_understood)?;
+        Ok(row.map_or_else(KeyReading::default, KeyReading::from))
+    }
+
+    /// Everything about a split, for workers and for people.
+    pub async fn read_split(&self, id: &SplitId) -> Result<Option<Split>, StoreError> {
+        let values = bind![; place id;];
+        let result = self
+            .session
+            .execute_unpaged(&self.statements.split, values)
+            .await?;
+        let rows = result.into_rows_result().map_err(not_understood)?;
+        let row = rows.maybe_first_row::<SplitRow>().map_err(not_understood)?;
+        row.map(Split::try_from).transpose()
+    }
+}
+
+impl ShardReading {
+    fn empty(shard: i32) -> Self {
+        Self {
+            shard,
+            version: Version(0),
+            epoch: 0,
+            epoch_version: Version(0),
+        }
+    }
+}
+
+/// DISTINCT wants the whole partition key; then shard, version, epoch and epoch_version.
+type ShardRow = (String, String, i32, Option<i64>, Option<i32>, Option<i64>);
+
+impl From<ShardRow> for ShardReading {
+    fn from((_, _, shard, version, epoch, epoch_version): ShardRow) -> Self {
+        Self {
+            shard,
+            version: Version(version.unwrap_or(0)),
+            epoch: epoch.unwrap_or(0),
+            epoch_version: Version(epoch_version.unwrap_or(0)),
+        }
+    }
+}
+
+#[derive(DeserializeRow)]
+struct RowOfShard {
+    partition_key: Vec<u8>,
+    row_version: Option<i64>,
+    row_epoch: Option<i32>,
+    state: Option<String>,
+}
+
+impl From<RowOfShard> for ChangedRow {
+    fn from(row: RowOfShard) -> Self {
+        let state = row.state.as_deref().map(State::parse);
+        Self {
+            key: PartitionKey::new(row.partition_key),
+            version: Version(row.row_version.unwrap_or(0)),
+            row_epoch: row.row_epoch.unwrap_or(0),
+            // A row without a state is only a lease's leftover.
+            is_guarded: state.is_some_and(|state| state.is_none_or(State::is_guarded)),
+        }
+    }
+}
+
+#[derive(DeserializeRow)]
+struct KeyRow {
+    version: Option<i64>,
+    epoch: Option<i32>,
+    row_epoch: Option<i32>,
+    state: Option<String>,
+    generation: Option<i32>,
+}
+
+impl From<KeyRow> for KeyReading {
+    fn from(row: KeyRow) -> Self {
+        let state = row.state.as_deref().and_then(State::parse);
+        let standing = state
+            .zip(row.generation)
+            .map(|(state, generation)| Standing {
+                state,
+                generation: Generation(generation),
+                row_epoch: row.row_epoch.unwrap_or(0),
+                epoch: row.epoch.unwrap_or(0),
+            });
+        Self {
+            version: Version(row.version.unwrap_or(0)),
+            is_unknown: row.state.is_some() && standing.is_none(),
+            standing,
+        }
+    }
+}
+
+#[derive(DeserializeRow)]
+struct SplitRow {
+    version: Option<i64>,
+    epoch: Option<i32>,
+    row_epoch: Option<i32>,
+    state: Option<String>,
+    generation: Option<i32>,
+    lease: Option<String>,
+    pre_split_data: Option<PreSplitColumn>,
+    post_split_data: Option<PostSplitColumn>,
+    reason: Option<String>,
+    not_before: Option<CqlTimestamp>,
+    detected_at: Option<CqlTimestamp>,
+    changed_at: Option<CqlTimestamp>,
+}
+
+impl TryFrom<SplitRow> for Split {
+    type Error = StoreError;
+
+    fn try_from(row: SplitRow) -> Result<Self, StoreError> {
+        let key = KeyReading::from(KeyRow {
+            version: row.version,
+            epoch: row.epoch,
+            row_epoch: row.row_epoch,
+            state: row.state.clone(),
+            generation: row.generation,
+        });
+        let state = row.state.unwrap_or_default();
+        let unknown = || not_understood(format!("a split in state {state:?}"));
+        Ok(Self {
+            version: key.version,
+            standing: key.standing.ok_or_else(unknown)?,
+            lease: row.lease,
+            pre_split_data: row.pre_split_data.map(PreSplitData::from),
+            post_split_data: row.post_split_data.map(PostSplitData::from),
+            reason: row.reason,
+            not_before: row.not_before.map(|time| time.0),
+            detected_at: row.detected_at.map(|time| time.0),
+            changed_at: row.changed_at.map(|time| time.0),
+        })
+    }
+}
+
+/// The type `pre_split_data`.
+#[derive(Clone, SerializeValue, DeserializeValue)]
+pub(super) struct PreSplitColumn {
+    row_count: Option<i64>,
+    byte_count: Option<i64>,
+    checksum: Option<Vec<u8>>,
+    newest_write_micros: Option<i64>,
+    checkpoint: Option<Vec<u8>>,
+}
+
+impl From<&PreSplitData> for PreSplitColumn {
+    fn from(data: &PreSplitData) -> Self {
+        Self {
+            row_count: Some(data.row_count),
+            byte_count: Some(data.byte_count),
+            checksum: Some(data.checksum.clone()),
+            newest_write_micros: data.newest_write_micros,
+            checkpoint: data.checkpoint.clone(),
+        }
+    }
+}
+
+impl From<PreSplitColumn> for PreSplitData {
+    fn from(column: PreSplitColumn) -> Self {
+        Self {
+            row_count: column.row_count.unwrap_or_default(),
+            byte_count: column.byte_count.unwrap_or_default(),
+            checksum: column.checksum.unwrap_or_default(),
+            newest_write_micros: column.newest_write_micros,
+            checkpoint: column.checkpoint,
+        }
+    }
+}
+
+/// The type `post_split_data`.
+#[derive(Clone, SerializeValue, DeserializeValue)]
+pub(super) struct PostSplitColumn {
+    split_table: Option<String>,
+    strategy: Option<String>,
+    start_event_bucket: Option<i32>,
+    target_event_buckets: Option<i32>,
+    row_count: Option<i64>,
+    byte_count: Option<i64>,
+    checksum: Option<Vec<u8>>,
+}
+
+impl From<&PostSplitData> for PostSplitColumn {
+    fn from(data: &PostSplitData) -> Self {
+        Self {
+            split_table: Some(data.split_table.clone()),
+            strategy: Some(data.strategy.clone()),
+            start_event_bucket: Some(data.start_event_bucket),
+            target_event_buckets: Some(data.target_event_buckets),
+            row_count: Some(data.row_count),
+            byte_count: Some(data.byte_count),
+            checksum: Some(data.checksum.clone()),
+        }
+    }
+}
+
+impl From<PostSplitColumn> for PostSplitData {
+    fn from(column: PostSplitColumn) -> Self {
+        Self {
+            split_table: column.split_table.unwrap_or_default(),
+            strategy: column.strategy.unwrap_or_default(),
+            start_event_bucket: column.start_event_bucket.unwrap_or_default(),
+            target_event_buckets: column.target_event_buckets.unwrap_or_default(),
+            row_count: column.row_count.unwrap_or_default(),
+            byte_count: column.byte_count.unwrap_or_default(),
+            checksum: column.checksum.unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Changes of splits: each one LWT that also moves the shard's version.
+
+use scylla::value::{CqlTimestamp, MaybeUnset};
+
+use super::cas::{Answer, Ended, bind, change};
+use super::read::{PostSplitColumn, PreSplitColumn};
+use super::{Lease, SplitId, Store, StoreError};
+use crate::wide_row::names::{Generation, TableName, Version};
+use crate::wide_row::state::{INVALIDATED_FROM, RETIRED, State, Transition};
+
+/// How a change ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Known, since an LWT of ours returned; visible to every quorum read sent from now on.
+    Applied(Version),
+    /// Somebody else moved the split, or holds its lease.
+    Lost,
+}
+
+/// What became of a partition that was found wide.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Detected {
+    New(Generation),
+    /// A split that is under way, in service, or was just made by another.
+    Known,
+    /// The table is being moved to more shards.
+    Retired,
+}
+
+impl Store {
+    /// Writes down that a partition is wide; a split that has ended begins its next generation.
+    pub async fn detect(&self, id: &SplitId) -> Result<Detected, StoreError> {
+        let found = self.read_key(id).await?;
+        if let Some(standing) = found.standing {
+            let Ok(again) = Transition::again(standing) else {
+                return Ok(Detected::Known);
+            };
+            return self.next_generation(id, found.version, &again).await;
+        }
+        if found.is_unknown {
+            return Ok(Detected::Known);
+        }
+        // The statics of a partition without rows come with no row, so they are read apart.
+        let shard = self.read_shard(&id.table, id.shard).await?;
+        let seen = match shard.version {
+            Version(0) => self.begin_shard(&id.table, id.shard).await?,
+            version => version,
+        };
+        match shard.epoch {
+            ..=RETIRED => Ok(Detected::Retired),
+            epoch => self.first_generation(id, seen, epoch).await,
+        }
+    }
+
+    async fn first_generation(
+        &self,
+        id: &SplitId,
+        seen: Version,
+        epoch: i32,
+    ) -> Result<Detected, StoreError> {
+        let (first, now) = (Generation(1), now());
+        let values = |version: Version| {
+            let state = State::Detected.as_str();
+            bind![
+                version.0, version.0, state, first.0, epoch, now, now;
+                place id;
+                version.0, epoch
+            ]
+        };
+        let repeatable = |answer: &Answer| {
+            answer.int("epoch") == Some(epoch) && answer.int("generation").is_none()
+        };
+        let statement = &self.statements.detect;
+        let _turn = self.turns.take(&id.table, id.shard).await;
+        let ended = change(&self.session, statement, seen, values, repeatable).await?;
+        Ok(match ended {
+            Ended::Applied(_) => Detected::New(first),
+            Ended::Lost(_) => Detected::Known,
+        })
+    }
+
+    async fn next_generation(
+        &self,
+        id: &SplitId,
+        seen: Version,
+        again: &Transition,
+    ) -> Result<Detected, StoreError> {
+        let now = now();
+        let (from, to) = (again.from().as_str(), again.to().as_str());
+        let (last, next) = (again.generation(), again.next_generation());
+        let epoch = again.epoch();
+        let values = |version: Version| {
+            bind![
+                version.0, version.0, to, next.0, epoch, now, now;
+                place id;
+                version.0, epoch, last.0, from
+            ]
+        };
+        let repeatable = |answer: &Answer| {
+            answer.int("epoch") == Some(epoch)
+                && answer.int("generation") == Some(last.0)
+                && answer.text("state") == Some(from)
+        };
+        let statement = &self.statements.again;
+        let _turn = self.turns.take(&id.table, id.shard).await;
+        let ended = change(&self.session, statement, seen, values, repeatable).await?;
+        Ok(match ended {
+            Ended::Applied(_) => Detected::New(next),
+            Ended::Lost(_) => Detected::Known,
+        })
+    }
+
+    /// A worker's step, fenced by its lease. Sent again when its outcome is unknown: from the state that it led to it
+    /// writes the same once more.
+    pub async fn step(
+        &self,
+        id: &SplitId,
+        lease: &Lease,
+        transition: &Transition,
+    ) -> Result<Outcome, StoreError> {
+        let now = now();
+        let (from, to) = (transition.from().as_str(), transition.to().as_str());
+        let (generation, epoch) = (transition.generation().0, transition.epoch());
+        let pre = transition.pre_split_data().map(PreSplitColumn::from);
+        let post = transition.post_split_data().map(PostSplitColumn::from);
+        let reason = transition.reason().map(str::to_owned);
+        let token = lease.token().to_owned();
+        let values = |version: Version| {
+            bind![
+                version.0, version.0, to, generation, epoch,
+                MaybeUnset::from_option(pre.clone()),
+                MaybeUnset::from_option(post.clone()),
+                MaybeUnset::from_option(reason.clone()),
+                now;
+                place id;
+                version.0, epoch, generation, token.clone(), from, to
+            ]
+        };
+        let repeatable = |answer: &Answer| {
+            answer.int("epoch") == Some(epoch)
+                && answer.int("generation") == Some(generation)
+                && answer.text("lease") == Some(token.as_str())
+                && answer
+                    .text("state")
+                    .is_some_and(|state| state == from || state == to)
+        };
+        let statement = &self.statements.step;
+        let _turn = self.turns.take(&id.table, id.shard).await;
+        let seen = lease.version();
+        Ok(change(&self.session, statement, seen, values, repeatable)
+            .await?
+            .into())
+    }
+
+    /// Takes a generation out of service, whoever asks. [`Outcome::Lost`]: it is not guarded any more, and nothing was
+    /// there to invalidate.
+    pub async fn invalidate(
+        &self,
+        id: &SplitId,
+        generation: Generation,
+        reason: &str,
+    ) -> Result<Outcome, StoreError> {
+        let now = now();
+        let from = INVALIDATED_FROM.map(State::as_str);
+        let values = |version: Version| {
+            bind![
+                version.0, version.0, reason.to_owned(), now;
+                place id;
+                version.0, generation.0, from.to_vec()
+            ]
+        };
+        let repeatable = |answer: &Answer| {
+            answer.int("generation") == Some(generation.0)
+                && answer
+                    .text("state")
+                    .is_some_and(|state| from.contains(&state))
+        };
+        let statement = &self.statements.invalidate;
+        let _turn = self.turns.take(&id.table, id.shard).await;
+        let seen = Version::default();
+        Ok(change(&self.session, statement, seen, values, repeatable)
+            .await?
+            .into())
+    }
+
+    /// Takes all splits of a table out of service: one LWT per shard.
+    pub async fn take_out_of_service(
+        &self,
+        table: &TableName,
+        shards: u32,
+    ) -> Result<(), StoreError> {
+        for reading in self.read_shards(table, shards).await? {
+            self.move_epoch(table, reading.shard, |epoch| epoch.saturating_add(1))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Closes a table's shards for ever, before it moves to another number of them.
+    pub async fn retire(&self, table: &TableName, shards: u32) -> Result<(), StoreError> {
+        for reading in self.read_shards(table, shards).await? {
+            self.move_epoch(table, reading.shard, |_| RETIRED).await?;
+        }
+        Ok(())
+    }
+
+    /// That the epoch has moved is known only when our own LWT says so, so another's move is moved on from.
+    async fn move_epoch(
+        &self,
+        table: &TableName,
+        shard: i32,
+        next: impl Fn(i32) -> i32,
+    ) -> Result<Version, StoreError> {
+        let reading = self.read_shard(table, shard).await?;
+        let (mut seen, mut epoch) = (reading.version, reading.epoch);
+        if seen == Version(0) {
+            seen = self.begin_shard(table, shard).await?;
+        }
+        loop {
+            if epoch <= RETIRED {
+                return Ok(seen);
+            }
+            let to = next(epoch);
+            let values = |version: Version| {
+                bind![
+                    version.0,
+                    version.0,
+                    to,
+                    table.keyspace.clone(),
+                    table.table.clone(),
+                    shard,
+                    version.0,
+                    epoch
+                ]
+            };
+            let repeatable = |answer: &Answer| answer.int("epoch") == Some(epoch);
+            let statement = &self.statements.set_epoch;
+            let _turn = self.turns.take(table, shard).await;
+            match change(&self.session, statement, seen, values, repeatable).await? {
+                Ended::Applied(version) => return Ok(version),
+                Ended::Lost(answer) => {
+                    epoch = answer.int("epoch").unwrap_or(epoch);
+                    seen = answer.version().unwrap_or(seen);
+                }
+            }
+        }
+    }
+
+    /// Gives a shard its first version, unless another does at the same time.
+    async fn begin_shard(&self, table: &TableName, shard: i32) -> Result<Version, StoreError> {
+        let values = |version: Version| {
+            bind![
+                version.0,
+                version.0,
+                table.keyspace.clone(),
+                table.table.clone(),
+                shard
+            ]
+        };
+        let statement = &self.statements.begin_shard;
+        let _turn = self.turns.take(table, shard).await;
+        let seen = Version(0);
+        Ok(
+            match change(&self.session, statement, seen, values, |_| false).await? {
+                Ended::Applied(version) => version,
+                Ended::Lost(answer) => answer.version().unwrap_or(seen),
+            },
+        )
+    }
+}
+
+impl From<Ended> for Outcome {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Applied(version) => Self::Applied(version),
+            Ended::Lost(_) => Self::Lost,
+        }
+    }
+}
+
+fn now() -> CqlTimestamp {
+    let since_epoch = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+    CqlTimestamp(i64::try_from(since_epoch.as_millis()).unwrap_or(0))
+}

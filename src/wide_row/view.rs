@@ -1,0 +1,102 @@
+//! What is known of a shard, and what follows from a reading of it. Pure.
+//!
+//! A shard's version is read first, then its rows above the version known so far. All changes below a version are on a
+//! quorum before it can be proposed, so rows that are read after a version was seen hold every change below it. The
+//! change *at* that version may still be on its way to the replicas: it counts as known only when its own row was seen.
+
+use super::names::{Generation, Version};
+use super::store::{KeyReading, ShardReading};
+
+/// How far a follower knows one shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ShardView {
+    /// Every change up to here is known.
+    known: Version,
+    epoch: i32,
+}
+
+/// What a follower has to do about a shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    Nothing,
+    /// Read the rows above this version.
+    ReadAbove(Version),
+}
+
+impl ShardView {
+    /// What a polled version asks for. One that is lower than what is known comes from replicas that an
+    /// unacknowledged change has not reached.
+    pub fn next(&self, polled: &ShardReading) -> Next {
+        if polled.version <= self.known {
+            Next::Nothing
+        } else {
+            Next::ReadAbove(self.known)
+        }
+    }
+
+    /// Takes over a poll after the rows above were read. `seen`: one of them, or the epoch, is at the polled version.
+    pub fn absorb(&mut self, polled: &ShardReading, seen: bool) {
+        let below = Version(polled.version.0.saturating_sub(1));
+        let known = if seen || polled.epoch_version == polled.version {
+            polled.version
+        } else {
+            below
+        };
+        self.known = self.known.max(known);
+        self.epoch = self.epoch.max(polled.epoch);
+    }
+
+    pub fn known(&self) -> Version {
+        self.known
+    }
+
+    pub fn epoch(&self) -> i32 {
+        self.epoch
+    }
+}
+
+/// What a proxy remembers of one key, and the shard's version at which that was so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SeenKey {
+    version: Version,
+    served: Option<Generation>,
+}
+
+impl SeenKey {
+    /// From a read of the key that was sent after the shard was read. The version of a row comes with it in the same
+    /// read. A key without a row has none; then the shard's holds, since what may be under way there cannot be more than
+    /// the beginning of a split.
+    pub fn new(reading: &KeyReading, shard: &ShardReading) -> Self {
+        let standing = reading.standing.filter(|standing| standing.is_in_service());
+        let has_row = reading.standing.is_some() || reading.is_unknown;
+        Self {
+            version: if has_row {
+                reading.version
+            } else {
+                shard.version
+            },
+            served: standing.map(|standing| standing.generation),
+        }
+    }
+
+    /// What it is worth now that the shard was read again: nothing, if anything changed since. A shard that seems older
+    /// is good, too: versions only grow, and ours saw all that it saw.
+    pub fn judged_by(&self, shard: &ShardReading) -> Judged {
+        match self.served {
+            _ if self.version < shard.version => Judged::Outdated,
+            Some(generation) => Judged::InService(generation),
+            None => Judged::NotInService,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judged {
+    InService(Generation),
+    NotInService,
+    /// The shard moved on; read the key again.
+    Outdated,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,331 @@
+//! Replicas, changes that reach them late or never, and everything in between: no change that was acknowledged before a
+//! reading began may be missing from it. `SCALE` and `SEED` as everywhere.
+//!
+//! The model is what Cassandra promises of LWTs: they are decided one after the other, the one before is on a quorum
+//! when the next is proposed, each is applied to a replica whole, and it is acknowledged, if at all, when a quorum has
+//! it. The tests at the end break one rule of the store each, and see the model find it.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::wide_row::state::State;
+
+const REPLICAS: usize = 3;
+const KEYS: u64 = 4;
+
+/// A small generator; the same seed gives the same run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+
+    fn often(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    /// Two of the three.
+    fn quorum(&mut self) -> [usize; 2] {
+        let without = self.below(REPLICAS as u64) as usize;
+        [(without + 1) % REPLICAS, (without + 2) % REPLICAS]
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Change {
+    version: Version,
+    key: u64,
+    state: State,
+    acknowledged: bool,
+}
+
+/// Which rule of the store a run breaks.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Broken {
+    Nothing,
+    /// Reads of the statics alone repair them.
+    ReadRepair,
+    /// A follower takes the polled version for known without its row.
+    Believing,
+}
+
+#[derive(Clone, Default)]
+struct Replica {
+    version: Version,
+    rows: BTreeMap<u64, (Version, State)>,
+}
+
+impl Replica {
+    fn apply(&mut self, change: &Change) {
+        self.version = self.version.max(change.version);
+        let row = self
+            .rows
+            .entry(change.key)
+            .or_insert((change.version, change.state));
+        if row.0 < change.version {
+            *row = (change.version, change.state);
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.version = self.version.max(other.version);
+        for (key, row) in &other.rows {
+            let mine = self.rows.entry(*key).or_insert(*row);
+            if mine.0 < row.0 {
+                *mine = *row;
+            }
+        }
+    }
+}
+
+struct Model {
+    random: Random,
+    broken: Broken,
+    replicas: [Replica; REPLICAS],
+    changes: Vec<Change>,
+    /// Which replicas have which change.
+    reached: Vec<[bool; REPLICAS]>,
+}
+
+impl Model {
+    fn new(seed: u64, broken: Broken) -> Self {
+        Self {
+            random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            broken,
+            replicas: Default::default(),
+            changes: Vec::new(),
+            reached: Vec::new(),
+        }
+    }
+
+    /// A few things that happen anywhere in the cluster.
+    fn time_passes(&mut self) {
+        for _ in 0..self.random.below(4) {
+            match self.random.below(10) {
+                0..=2 => self.propose(),
+                3..=6 => self.reach_one(),
+                _ => self.acknowledge_one(),
+            }
+        }
+    }
+
+    fn propose(&mut self) {
+        if let Some(last) = self.changes.len().checked_sub(1) {
+            for replica in self.random.quorum() {
+                self.reach(last, replica);
+            }
+        }
+        let key = self.random.below(KEYS);
+        let before = self.changes.iter().rev().find(|change| change.key == key);
+        let state = match before.map(|change| change.state) {
+            None => State::Detected,
+            Some(State::Completed) => State::Invalidated,
+            Some(_) => State::Completed,
+        };
+        let last = self
+            .changes
+            .last()
+            .map_or(Version(0), |change| change.version);
+        self.changes.push(Change {
+            version: Version(last.0 + 1 + self.random.below(3) as i64),
+            key,
+            state,
+            acknowledged: false,
+        });
+        self.reached.push([false; REPLICAS]);
+    }
+
+    fn reach(&mut self, change: usize, replica: usize) {
+        self.reached[change][replica] = true;
+        self.replicas[replica].apply(&self.changes[change]);
+    }
+
+    /// The newest change gets one replica further; older ones now and then, as hints do.
+    fn reach_one(&mut self) {
+        let Some(last) = self.changes.len().checked_sub(1) else {
+            return;
+        };
+        let change = if self.random.often(80) {
+            last
+        } else {
+            self.random.below(last as u64 + 1) as usize
+        };
+        let replica = self.random.below(REPLICAS as u64) as usize;
+        self.reach(change, replica);
+    }
+
+    /// Only what a quorum has; some authors die before.
+    fn acknowledge_one(&mut self) {
+        let Some(last) = self.changes.len().checked_sub(1) else {
+            return;
+        };
+        let has_quorum = self.reached[last].iter().filter(|has| **has).count() >= 2;
+        if has_quorum && self.random.often(80) {
+            self.changes[last].acknowledged = true;
+        }
+    }
+
+    /// One read of version and rows from a quorum.
+    fn read(&mut self) -> Replica {
+        let [one, two] = self.random.quorum();
+        let mut merged = self.replicas[one].clone();
+        merged.merge(&self.replicas[two]);
+        merged
+    }
+
+    fn read_shard(&mut self) -> ShardReading {
+        let [one, two] = self.random.quorum();
+        let version = self.replicas[one].version.max(self.replicas[two].version);
+        if self.broken == Broken::ReadRepair {
+            self.replicas[one].version = version;
+            self.replicas[two].version = version;
+        }
+        ShardReading {
+            shard: 0,
+            version,
+            epoch: 0,
+            epoch_version: Version(0),
+        }
+    }
+
+    fn read_key(&mut self, key: u64) -> (KeyReading, Version) {
+        let read = self.read();
+        match read.rows.get(&key) {
+            None => (KeyReading::default(), Version(0)),
+            Some((row_version, state)) => {
+                let standing = Standing {
+                    state: *state,
+                    generation: Generation(1),
+                    row_epoch: 0,
+                    epoch: 0,
+                };
+                let reading = KeyReading {
+                    version: read.version,
+                    standing: Some(standing),
+                    is_unknown: false,
+                };
+                (reading, *row_version)
+            }
+        }
+    }
+
+    fn acknowledged(&self) -> Vec<Change> {
+        let all = self.changes.iter();
+        all.filter(|change| change.acknowledged).copied().collect()
+    }
+}
+
+use crate::wide_row::state::Standing;
+
+/// A follower that reads its rows in pages, each at its own time. Returns what it missed.
+fn follow(model: &mut Model, view: &mut ShardView, knows: &mut BTreeMap<u64, Version>) -> usize {
+    let acknowledged = model.acknowledged();
+    let polled = model.read_shard();
+    if let Next::ReadAbove(since) = view.next(&polled) {
+        let mut seen = model.broken == Broken::Believing;
+        for page in 0..2 {
+            model.time_passes();
+            for (key, (version, _)) in model.read().rows {
+                if key % 2 == page && version > since {
+                    seen |= version == polled.version;
+                    knows.insert(key, version);
+                }
+            }
+        }
+        view.absorb(&polled, seen);
+    }
+    let missed = |change: &&Change| {
+        knows
+            .get(&change.key)
+            .is_none_or(|known| *known < change.version)
+    };
+    acknowledged.iter().filter(missed).count()
+}
+
+/// A reader that remembers what it saw of each key. Returns how often it would have served what was invalidated before
+/// it came.
+fn serve(model: &mut Model, memory: &mut BTreeMap<u64, (SeenKey, Version)>) -> usize {
+    let key = model.random.below(KEYS);
+    let acknowledged = model.acknowledged();
+    let newest = acknowledged.iter().rev().find(|change| change.key == key);
+    for _ in 0..3 {
+        let shard = model.read_shard();
+        model.time_passes();
+        if let Some((seen, basis)) = memory.get(&key) {
+            match seen.judged_by(&shard) {
+                Judged::InService(_) => {
+                    return usize::from(newest.is_some_and(|change| change.version > *basis));
+                }
+                Judged::NotInService => return 0,
+                Judged::Outdated => {}
+            }
+        }
+        let (reading, basis) = model.read_key(key);
+        memory.insert(key, (SeenKey::new(&reading, &shard), basis));
+    }
+    0
+}
+
+/// Runs many histories; returns how many readings missed something.
+fn missed(broken: Broken, histories: u64) -> usize {
+    let seed = std::env::var("SEED").map_or(20_261_116, |seed| seed.parse().expect("a number"));
+    let mut missed = 0;
+    for history in 0..histories {
+        let mut model = Model::new(seed + history, broken);
+        let (mut view, mut knows, mut memory) = Default::default();
+        for _ in 0..60 {
+            model.time_passes();
+            missed += follow(&mut model, &mut view, &mut knows);
+            missed += serve(&mut model, &mut memory);
+        }
+    }
+    missed
+}
+
+fn histories() -> u64 {
+    let scale: u64 = std::env::var("SCALE").map_or(1, |scale| scale.parse().expect("a number"));
+    3_000 * scale
+}
+
+#[test]
+fn nothing_that_was_acknowledged_is_ever_missed() {
+    assert_eq!(missed(Broken::Nothing, histories()), 0);
+}
+
+#[test]
+fn repairing_reads_would_miss_changes() {
+    assert!(missed(Broken::ReadRepair, 3_000) > 0);
+}
+
+#[test]
+fn believing_a_version_without_its_row_would_miss_changes() {
+    assert!(missed(Broken::Believing, 3_000) > 0);
+}
+
+#[test]
+fn an_unchanged_version_costs_no_read_and_an_older_one_neither() {
+    let at = |version| ShardReading {
+        shard: 0,
+        version: Version(version),
+        epoch: 0,
+        epoch_version: Version(0),
+    };
+    let mut view = ShardView::default();
+    assert_eq!(view.next(&at(5)), Next::ReadAbove(Version(0)));
+    view.absorb(&at(5), true);
+    assert_eq!(view.next(&at(5)), Next::Nothing);
+    assert_eq!(view.next(&at(4)), Next::Nothing);
+    view.absorb(&at(9), false);
+    assert_eq!(view.next(&at(9)), Next::ReadAbove(Version(8)));
+    let epoch = ShardReading {
+        epoch: 1,
+        epoch_version: Version(12),
+        ..at(12)
+    };
+    view.absorb(&epoch, false);
+    assert_eq!((view.next(&epoch), view.epoch()), (Next::Nothing, 1));
+}

@@ -1,0 +1,82 @@
+//! A control keyspace of its own for each test, made from the files under `cql/`.
+
+use std::sync::Arc;
+
+use narrows::wide_row::names::{PartitionKey, TableName};
+use narrows::wide_row::store::{SplitId, Store};
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+
+use crate::support::{Cluster, Keyspace};
+
+pub(crate) const SHARDS: u32 = 4;
+
+const SCHEMA: [&str; 3] = [
+    include_str!("../../../cql/002_watched_table.cql"),
+    include_str!("../../../cql/003_wide_row.cql"),
+    include_str!("../../../cql/004_wide_row_layout.cql"),
+];
+
+/// The keyspace with three replicas, and a store on it.
+pub(crate) struct Control {
+    pub(crate) keyspace: Keyspace,
+    pub(crate) session: Arc<Session>,
+    pub(crate) store: Store,
+}
+
+impl Control {
+    pub(crate) async fn create(cluster: &Cluster) -> Self {
+        let keyspace = Keyspace::replicated(cluster, cluster.nodes().len(), &[]);
+        let statements: Vec<String> = SCHEMA.iter().flat_map(|file| statements(file)).collect();
+        let statements: Vec<String> = statements
+            .iter()
+            .map(|statement| statement.replace("narrows.", &format!("{}.", keyspace.name)))
+            .collect();
+        let statements: Vec<&str> = statements.iter().map(String::as_str).collect();
+        keyspace.run(&statements);
+        let session = session(cluster).await;
+        let store = Store::open(session.clone(), &keyspace.name)
+            .await
+            .expect("the schema is there");
+        Self {
+            keyspace,
+            session,
+            store,
+        }
+    }
+
+    /// Runs a statement with the keyspace's name in the place of `{}`.
+    pub(crate) async fn run(&self, statement: &str) {
+        let statement = statement.replace("{}", &self.keyspace.name);
+        let result = self.session.query_unpaged(statement.as_str(), ()).await;
+        result.unwrap_or_else(|error| panic!("{statement}: {error}"));
+    }
+}
+
+/// A driver of its own for each caller.
+pub(crate) async fn session(cluster: &Cluster) -> Arc<Session> {
+    let builder = SessionBuilder::new().known_nodes_addr(cluster.nodes());
+    Arc::new(builder.build().await.expect("the cluster answers"))
+}
+
+pub(crate) fn table() -> TableName {
+    TableName::new("shop", "orders")
+}
+
+pub(crate) fn split(key: &str) -> SplitId {
+    SplitId::new(table(), PartitionKey::new(key.as_bytes()), SHARDS)
+}
+
+/// The statements of a file: no text in ours holds a semicolon outside of comments.
+fn statements(file: &str) -> Vec<String> {
+    let lines = file
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("--"));
+    let text: Vec<&str> = lines.collect();
+    let text = text.join("\n");
+    let statements = text.split(';').map(str::trim);
+    statements
+        .filter(|text| !text.is_empty())
+        .map(str::to_owned)
+        .collect()
+}

@@ -1,0 +1,5 @@
+//! What is split: the control keyspace and all that is known of it, against real Cassandra.
+
+mod control;
+
+mod store;
