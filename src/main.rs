@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use narrows::app::{self, AppError};
-use narrows::cli::{self, Command, ConfigFile, check, exit, probe};
+use narrows::cli::{self, Command, ConfigFile, SchemaCommand, check, exit, probe, schema};
 use narrows::config::{self, Config};
 use narrows::telemetry::{logs, metrics};
 
@@ -12,6 +12,12 @@ fn main() -> ExitCode {
         Ok(cli) => match cli.command {
             Command::Run(file) => load(&file).map_or_else(|code| code, |config| run(config, file)),
             Command::Check(file) => load(&file).map_or_else(|code| code, |config| check(&config)),
+            Command::Schema(SchemaCommand::Print(file)) => {
+                load(&file).map_or_else(|code| code, |config| print_schema(&config))
+            }
+            Command::Schema(SchemaCommand::Apply(file)) => {
+                load(&file).map_or_else(|code| code, |config| apply_schema(&config))
+            }
         },
         Err(code) => code,
     };
@@ -51,6 +57,28 @@ fn check(config: &Config) -> u8 {
         Ok(Err(error)) => {
             cli::print_error(&format!("{error}\n"));
             exit::UPSTREAM_UNAVAILABLE
+        }
+        Err(error) => {
+            cli::print_error(&format!("{error}\n"));
+            exit::INTERNAL
+        }
+    }
+}
+
+fn print_schema(config: &Config) -> u8 {
+    cli::print(&schema::print(config));
+    exit::OK
+}
+
+fn apply_schema(config: &Config) -> u8 {
+    match block_on(async { Ok(schema::apply(config).await) }) {
+        Ok(Ok(report)) => {
+            cli::print(&report);
+            exit::OK
+        }
+        Ok(Err(error)) => {
+            cli::print_error(&format!("{error}\n"));
+            error.exit_code()
         }
         Err(error) => {
             cli::print_error(&format!("{error}\n"));

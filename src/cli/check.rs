@@ -20,6 +20,10 @@ pub fn configuration(
     if let Some(Err(error)) = config.upstream.tls.as_ref().map(tls::load_upstream) {
         mistakes.push(format!("upstream TLS: {error}"));
     }
+    let redis_tls = config.redis.as_ref().and_then(|redis| redis.tls.as_ref());
+    if let Some(Err(error)) = redis_tls.map(tls::load_upstream) {
+        mistakes.push(format!("redis TLS: {error}"));
+    }
     if mistakes.is_empty() {
         Ok(config)
     } else {
@@ -34,6 +38,7 @@ pub fn summary(config: &Config) -> String {
         ("upstream", upstream(config)),
         ("own login", own_login(config)),
         ("topology", topology(config)),
+        ("control", control(config)),
         ("limits", limits(config)),
         (
             "admin",
@@ -108,6 +113,22 @@ fn topology(config: &Config) -> String {
     }
 }
 
+fn control(config: &Config) -> String {
+    if !config.control.enabled {
+        return "off, nothing is watched".to_owned();
+    }
+    let tables: Vec<String> = config
+        .tables
+        .iter()
+        .map(|table| format!("{} ({})", table.name, table.mode.as_str()))
+        .collect();
+    let tables = match tables.as_slice() {
+        [] => "no table in the file".to_owned(),
+        tables => format!("tables {}", tables.join(", ")),
+    };
+    format!("keyspace {}, {tables}", config.control.keyspace)
+}
+
 fn limits(config: &Config) -> String {
     let limits = &config.limits;
     format!(
@@ -180,6 +201,7 @@ mod tests {
             "single",
             "16MiB",
             "127.0.0.1:9180",
+            "off, nothing is watched",
         ] {
             assert!(summary.contains(part), "{summary}");
         }

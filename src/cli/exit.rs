@@ -10,3 +10,5 @@ pub const UPSTREAM_UNAVAILABLE: u8 = 69;
 pub const INTERNAL: u8 = 70;
 /// An address that should be listened on cannot be.
 pub const CANNOT_LISTEN: u8 = 71;
+/// The control keyspace is missing or not as it must be, or our role may not make it; somebody must act in Cassandra.
+pub const CONTROL_KEYSPACE: u8 = 78;

@@ -1,8 +1,9 @@
-//! The command line: `narrows run`, `narrows check`, and help that answers the first questions.
+//! The command line: `narrows run`, `narrows check`, `narrows schema`, and help that answers the first questions.
 
 pub mod check;
 pub mod exit;
 pub mod probe;
+pub mod schema;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -15,6 +16,7 @@ Examples:
   narrows run                                   everything at its default
   narrows run --config /etc/narrows.toml
   narrows check --config /etc/narrows.toml      every mistake at once, nothing is started
+  narrows schema print                          the control keyspace, for a DBA to read and run
   NARROWS__UPSTREAM__CONTACT_POINTS=10.0.0.1,10.0.0.2 narrows run
 
 Defaults:
@@ -22,15 +24,17 @@ Defaults:
   /metrics, /livez and /readyz are on 127.0.0.1:9180
 
 Settings come from the file, and over it from the environment: NARROWS__SECTION__KEY
-is `key` below `[section]`; lists are separated by commas. docker/narrows.toml in the
-source tree shows every setting with its default.
+is `key` below `[section]`; lists are separated by commas, and [[table]] entries come
+from the file only. docker/narrows.toml in the source tree shows every setting with its
+default.
 
 Exit codes:
   0   stopped as asked, or the check found nothing wrong
   64  wrong configuration or command line; nothing was started
   69  upstream unavailable, or of a version that is not supported
   70  internal error, please report it
-  71  an address to listen on is taken or not ours";
+  71  an address to listen on is taken or not ours
+  78  the control keyspace is not as it must be, or may not be made by our role";
 
 /// A CQL sidecar in front of an unmodified Cassandra cluster
 #[derive(Debug, Parser)]
@@ -55,6 +59,28 @@ pub enum Command {
         or shows what would run, and exits 0."
     )]
     Check(ConfigFile),
+    /// Show or make the control keyspace, which says what is watched and split
+    #[command(subcommand, arg_required_else_help = true)]
+    Schema(SchemaCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SchemaCommand {
+    /// Print the CQL that makes it; needs no cluster
+    #[command(
+        after_help = "The keyspace name and its replication come from [control]; without control.replication,\n\
+        the CQL has a default with a comment. Every statement is IF NOT EXISTS:\n\n  \
+        narrows schema print --config narrows.toml > control.cql\n  \
+        cqlsh -f control.cql"
+    )]
+    Print(ConfigFile),
+    /// Make what is missing, leave what exists, and compare it with what Narrows needs
+    #[command(
+        after_help = "Uses the role in upstream.username, which needs CREATE only for what is missing. Without\n\
+        control.replication a new keyspace is replicated like that of the first [[table]].\n\
+        Nothing is altered or dropped: what differs is named, and ends with exit code 78."
+    )]
+    Apply(ConfigFile),
 }
 
 #[derive(Debug, Args)]
@@ -119,8 +145,27 @@ mod tests {
     }
 
     #[test]
+    fn schema_is_printed_or_applied() {
+        let print = parse_words("narrows schema print").expect("right");
+        assert!(matches!(
+            print.command,
+            Command::Schema(SchemaCommand::Print(ConfigFile { config: None }))
+        ));
+        let apply = parse_words("narrows schema apply -c x.toml").expect("right");
+        assert!(matches!(
+            apply.command,
+            Command::Schema(SchemaCommand::Apply(ConfigFile { config: Some(path) })) if path.ends_with("x.toml")
+        ));
+    }
+
+    #[test]
     fn help_ends_well_and_mistakes_end_with_64() {
-        for line in ["narrows --version", "narrows --help", "narrows run --help"] {
+        for line in [
+            "narrows --version",
+            "narrows --help",
+            "narrows run --help",
+            "narrows schema apply --help",
+        ] {
             assert_eq!(parse_words(line).expect_err("printed"), exit::OK, "{line}");
         }
         for line in [
@@ -128,6 +173,8 @@ mod tests {
             "narrows rnu",
             "narrows run --confg x",
             "narrows run x",
+            "narrows schema",
+            "narrows schema drop",
         ] {
             assert_eq!(
                 parse_words(line).expect_err("explained"),

@@ -1,6 +1,9 @@
 //! What differs between two configurations, for SIGHUP: some settings take effect at once, the rest after a restart.
 
-use super::Config;
+use std::collections::BTreeSet;
+
+use super::{Config, Control};
+use crate::wide_row::watched::WatchedTable;
 
 /// The names of the settings that differ: `(reloadable, needs_restart)`. The content of TLS files may have changed behind
 /// equal names, so whoever reloads reads those files again in any case.
@@ -9,6 +12,9 @@ pub fn changed_without_restart(old: &Config, new: &Config) -> (Vec<String>, Vec<
     compare_client(&mut changes, old, new);
     compare_upstream(&mut changes, old, new);
     compare_rest(&mut changes, old, new);
+    compare_control(&mut changes, &old.control, &new.control);
+    changes.restart("redis", &old.redis, &new.redis);
+    compare_tables(&mut changes, &old.tables, &new.tables);
     (changes.reloadable, changes.needs_restart)
 }
 
@@ -164,4 +170,35 @@ fn compare_rest(changes: &mut Changes, old: &Config, new: &Config) {
         &old.runtime.threads,
         &new.runtime.threads,
     );
+}
+
+fn compare_control(changes: &mut Changes, old: &Control, new: &Control) {
+    changes.restart("control.enabled", &old.enabled, &new.enabled);
+    changes.restart("control.keyspace", &old.keyspace, &new.keyspace);
+    changes.restart("control.replication", &old.replication, &new.replication);
+    changes.restart("control.apply_schema", &old.apply_schema, &new.apply_schema);
+    changes.restart(
+        "control.poll_interval",
+        &old.poll_interval,
+        &new.poll_interval,
+    );
+    changes.restart(
+        "control.max_staleness",
+        &old.max_staleness,
+        &new.max_staleness,
+    );
+    let cache = (&old.layout_cache_bytes, &new.layout_cache_bytes);
+    changes.restart("control.layout_cache_bytes", cache.0, cache.1);
+    let directory = (&old.snapshot_directory, &new.snapshot_directory);
+    changes.restart("control.snapshot_directory", directory.0, directory.1);
+}
+
+/// By name, since entries may change their order without meaning anything.
+fn compare_tables(changes: &mut Changes, old: &[WatchedTable], new: &[WatchedTable]) {
+    let names: BTreeSet<_> = old.iter().chain(new).map(|table| &table.name).collect();
+    for name in names {
+        let entry =
+            |tables: &[WatchedTable]| tables.iter().find(|table| table.name == *name).cloned();
+        changes.restart(&format!("table {name}"), &entry(old), &entry(new));
+    }
 }

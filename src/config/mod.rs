@@ -6,9 +6,12 @@
 //! found before anything starts.
 
 mod changes;
+mod control;
 mod mistakes;
 mod reader;
+mod redis;
 mod sections;
+mod table;
 #[cfg(test)]
 mod tests;
 mod units;
@@ -23,6 +26,9 @@ pub use changes::{changed_without_restart, with_reloadable};
 pub use mistakes::{Mistake, Mistakes};
 pub(crate) use units::{show_bytes, show_duration};
 
+use crate::wide_row::schema::replication::Replication;
+use crate::wide_row::watched::WatchedTable;
+
 /// Every setting, checked. `Config::default()` is what runs without a file and without variables.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Config {
@@ -33,6 +39,11 @@ pub struct Config {
     pub admin: Admin,
     pub log: Log,
     pub runtime: Runtime,
+    pub control: Control,
+    /// `None`: no cache that a fleet shares.
+    pub redis: Option<RedisSettings>,
+    /// The `[[table]]` entries, each table once.
+    pub tables: Vec<WatchedTable>,
 }
 
 impl Config {
@@ -137,12 +148,12 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// TLS towards Cassandra.
+/// TLS towards Cassandra, and towards Redis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpstreamTls {
     /// Required: the proxy runs in an empty root, where the system has no authorities to offer.
     pub ca: PathBuf,
-    /// The certificate shown to Cassandra; only together with `shared_identity`.
+    /// The certificate shown; to Cassandra only together with `shared_identity`.
     pub certificate_and_key: Option<(PathBuf, PathBuf)>,
     pub verify_hostname: bool,
 }
@@ -227,4 +238,39 @@ pub enum LogFormat {
 pub struct Runtime {
     /// Zero: chosen from the number of cores.
     pub threads: usize,
+}
+
+/// `[control]`: the keyspace that says what is split.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Control {
+    /// Off: a plain relay that makes no keyspace. On by default where there is a `[[table]]`.
+    pub enabled: bool,
+    /// As Cassandra spells it: without quotes, with its capitals.
+    pub keyspace: String,
+    /// `None`: like the first watched table's keyspace.
+    pub replication: Option<Replication>,
+    /// Whether what is missing of the keyspace is made at the start.
+    pub apply_schema: bool,
+    pub poll_interval: Duration,
+    /// At least twice `poll_interval`.
+    pub max_staleness: Duration,
+    pub layout_cache_bytes: usize,
+    /// Where filters are kept over a restart; `None`: nowhere.
+    pub snapshot_directory: Option<PathBuf>,
+}
+
+/// `[redis]`: the cache that a fleet shares.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RedisSettings {
+    /// Without brackets, also for IPv6.
+    pub host: String,
+    pub port: u16,
+    /// `None` beside a password: the user that Redis calls default.
+    pub username: Option<String>,
+    pub password: Option<Secret>,
+    pub database: i64,
+    pub tls: Option<UpstreamTls>,
+    /// For one request, connecting included.
+    pub timeout: Duration,
+    pub entry_ttl: Duration,
 }

@@ -2,6 +2,7 @@
 //!
 //! A setting is known because `sections` asks for it, so the list of known names cannot fall behind the code; whatever
 //! nobody asked for is unknown and gets a suggestion. Values of secret settings never appear in a mistake.
+//! Each `[[table]]` is a section of its own, named by its place: `table[1]` is the first. Variables do not reach into it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,7 +26,11 @@ pub(super) struct Setting {
 #[derive(Default)]
 pub(super) struct Reader {
     found: BTreeMap<String, BTreeMap<String, Setting>>,
-    known: BTreeMap<&'static str, Vec<&'static str>>,
+    /// Written as `[[name]]` or as a list, and not asked for yet.
+    lists: BTreeMap<String, Vec<Value>>,
+    known: BTreeMap<String, Vec<&'static str>>,
+    /// Names whose sections come as `[[name]]`, any number of them.
+    known_lists: Vec<&'static str>,
     mistakes: Vec<Mistake>,
 }
 
@@ -54,24 +59,21 @@ impl Reader {
     }
 
     fn read_section(&mut self, section: String, value: Value) {
-        let Value::Table(settings) = value else {
-            // Kept as a section without settings, so that a misspelled array of tables gets a suggestion as well.
-            let problem = "stands outside of a section; put it below its [section] header";
-            match value {
-                Value::Array(_) => drop(self.found.entry(section).or_default()),
-                _ => self.mistakes.push(Mistake::new(section, problem)),
-            }
-            return;
-        };
-        let found = self.found.entry(section).or_default();
-        for (key, value) in settings {
-            found.insert(
-                key,
-                Setting {
+        match value {
+            Value::Table(settings) => {
+                let from_file = |value| Setting {
                     value,
                     variable: None,
-                },
-            );
+                };
+                let settings = settings.into_iter();
+                let found = self.found.entry(section).or_default();
+                found.extend(settings.map(|(key, value)| (key, from_file(value))));
+            }
+            Value::Array(items) => drop(self.lists.insert(section, items)),
+            _ => {
+                let problem = "stands outside of a section; put it below its [section] header";
+                self.mistakes.push(Mistake::new(section, problem));
+            }
         }
     }
 
@@ -98,9 +100,32 @@ impl Reader {
         }
     }
 
-    pub(super) fn section(&mut self, name: &'static str) -> Section<'_> {
-        self.known.entry(name).or_default();
+    pub(super) fn section(&mut self, name: impl Into<String>) -> Section<'_> {
+        let name = name.into();
+        self.known.entry(name.clone()).or_default();
         Section { reader: self, name }
+    }
+
+    /// The names of the sections written as `[[name]]`, in their order.
+    pub(super) fn entries(&mut self, name: &'static str) -> Vec<String> {
+        self.known_lists.push(name);
+        let items = self.lists.remove(name).unwrap_or_default();
+        let mut entries = Vec::with_capacity(items.len());
+        for (index, item) in items.into_iter().enumerate() {
+            let entry = format!("{name}[{}]", index + 1);
+            if item.is_table() {
+                self.read_section(entry.clone(), item);
+                entries.push(entry);
+            } else {
+                let problem = format!("expected settings below a [[{name}]] header");
+                self.mistakes.push(Mistake::new(entry, problem));
+            }
+        }
+        entries
+    }
+
+    pub(super) fn has_section(&self, name: &str) -> bool {
+        self.found.contains_key(name)
     }
 
     #[cfg(test)]
@@ -110,7 +135,15 @@ impl Reader {
 
     /// Reports what nobody asked for; fails if there was any mistake.
     pub(super) fn finish(mut self) -> Result<(), Mistakes> {
+        for (name, _) in std::mem::take(&mut self.lists) {
+            let mistake = self.unknown_list(&name);
+            self.mistakes.push(mistake);
+        }
         for (section, settings) in std::mem::take(&mut self.found) {
+            if self.known_lists.contains(&section.as_str()) {
+                self.mistakes.extend(not_a_list(&section, &settings));
+                continue;
+            }
             match self.known.get(section.as_str()) {
                 Some(keys) => {
                     let unknown = settings
@@ -120,9 +153,10 @@ impl Reader {
                         unknown.map(|(key, setting)| unknown_key(&section, key, setting, keys)),
                     );
                 }
-                None => self
-                    .mistakes
-                    .extend(unknown_section(&section, &settings, &self.known)),
+                None => {
+                    let mistakes = self.unknown_section(&section, &settings);
+                    self.mistakes.extend(mistakes);
+                }
             }
         }
         if self.mistakes.is_empty() {
@@ -133,13 +167,70 @@ impl Reader {
     }
 }
 
+impl Reader {
+    /// As one writes them: `[client]`, `[[table]]`.
+    fn sections(&self) -> Vec<&str> {
+        let lists = self.known_lists.iter().copied();
+        let single = self.known.keys().map(String::as_str);
+        // Entries of lists are known by their place, which nobody writes.
+        single
+            .filter(|name| !name.ends_with(']'))
+            .chain(lists)
+            .collect()
+    }
+
+    fn header(&self, section: &str) -> String {
+        if self.known_lists.contains(&section) {
+            format!("[[{section}]]")
+        } else {
+            format!("[{section}]")
+        }
+    }
+
+    fn unknown_list(&self, name: &str) -> Mistake {
+        let problem = if self.known.contains_key(name) {
+            format!("there is only one; write [{name}]")
+        } else {
+            let suggestion = suggest(name, &self.sections(), |name| self.header(name));
+            format!("unknown section; {suggestion}")
+        };
+        Mistake::new(format!("[[{name}]]"), problem)
+    }
+
+    /// Variables are reported each by its own name, the file's part once.
+    fn unknown_section(&self, section: &str, settings: &BTreeMap<String, Setting>) -> Vec<Mistake> {
+        let reached = |name: &&str| !self.known_lists.contains(name);
+        let for_variables: Vec<&str> = self.sections().into_iter().filter(reached).collect();
+        let variables = settings
+            .iter()
+            .filter_map(|(key, setting)| Some((key, setting.variable.as_ref()?)));
+        let mut mistakes: Vec<Mistake> = variables
+            .map(|(key, variable)| {
+                let offer = |section: &str| variable_name(section, key);
+                let suggestion = suggest(section, &for_variables, offer);
+                Mistake::new(variable, format!("is no setting; {suggestion}"))
+            })
+            .collect();
+        if mistakes.len() < settings.len() || settings.is_empty() {
+            let suggestion = suggest(section, &self.sections(), |name| self.header(name));
+            let problem = format!("unknown section; {suggestion}");
+            mistakes.push(Mistake::new(format!("[{section}]"), problem));
+        }
+        mistakes
+    }
+}
+
 /// The settings below one `[section]`.
 pub(super) struct Section<'a> {
     reader: &'a mut Reader,
-    name: &'static str,
+    name: String,
 }
 
 impl Section<'_> {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Replaces the default in `target` if the setting is there and right.
     pub(super) fn set<T>(
         &mut self,
@@ -158,8 +249,9 @@ impl Section<'_> {
         key: &'static str,
         parse: impl FnOnce(&Setting) -> Result<T, String>,
     ) -> Option<T> {
-        self.reader.known.entry(self.name).or_default().push(key);
-        let setting = self.reader.found.get(self.name)?.get(key)?;
+        let known = self.reader.known.entry(self.name.clone());
+        known.or_default().push(key);
+        let setting = self.reader.found.get(&self.name)?.get(key)?;
         match parse(setting) {
             Ok(value) => Some(value),
             Err(problem) => {
@@ -173,7 +265,7 @@ impl Section<'_> {
     pub(super) fn has(&self, key: &str) -> bool {
         self.reader
             .found
-            .get(self.name)
+            .get(&self.name)
             .is_some_and(|settings| settings.contains_key(key))
     }
 
@@ -182,7 +274,7 @@ impl Section<'_> {
         let setting = self
             .reader
             .found
-            .get(self.name)
+            .get(&self.name)
             .and_then(|settings| settings.get(key));
         let mut problem = problem.into();
         if let Some(variable) = setting.and_then(|setting| setting.variable.as_ref()) {
@@ -259,29 +351,20 @@ fn unknown_key(section: &str, key: &str, setting: &Setting, keys: &[&str]) -> Mi
     }
 }
 
-/// Variables are reported each by its own name, the file's part once.
-fn unknown_section(
-    section: &str,
-    settings: &BTreeMap<String, Setting>,
-    known: &BTreeMap<&'static str, Vec<&'static str>>,
-) -> Vec<Mistake> {
-    let sections: Vec<&str> = known.keys().copied().collect();
+/// `[table]` where any number of `[[table]]` is meant, or a variable that would have to name one of them.
+fn not_a_list(name: &str, settings: &BTreeMap<String, Setting>) -> Vec<Mistake> {
     let variables = settings
-        .iter()
-        .filter_map(|(key, setting)| Some((key, setting.variable.as_ref()?)));
+        .values()
+        .filter_map(|setting| setting.variable.as_ref());
     let mut mistakes: Vec<Mistake> = variables
-        .map(|(key, variable)| {
-            let offer = |section: &str| variable_name(section, key);
-            Mistake::new(
-                variable,
-                format!("is no setting; {}", suggest(section, &sections, offer)),
-            )
+        .map(|variable| {
+            let problem = format!("is not read: [[{name}]] entries come from the file only");
+            Mistake::new(variable, problem)
         })
         .collect();
     if mistakes.len() < settings.len() || settings.is_empty() {
-        let offer = |section: &str| format!("[{section}]");
-        let problem = format!("unknown section; {}", suggest(section, &sections, offer));
-        mistakes.push(Mistake::new(format!("[{section}]"), problem));
+        let problem = format!("there may be several; write [[{name}]]");
+        mistakes.push(Mistake::new(format!("[{name}]"), problem));
     }
     mistakes
 }

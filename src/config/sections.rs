@@ -1,4 +1,4 @@
-//! Every section with its defaults, its limits, and the rules between its settings.
+//! The sections of the proxy with their defaults, its limits, and the rules between its settings.
 //!
 //! `docker/narrows.toml` documents the same settings for operators; a test keeps the two equal.
 
@@ -9,11 +9,11 @@ use std::time::Duration;
 use super::reader::{Reader, Section};
 use super::{
     Admin, Client, ClientSideTls, Config, ContactPoint, Credentials, Limits, Log, LogFormat,
-    Network, Runtime, Topology, TopologyMode, Upstream, UpstreamTls, values,
+    Network, Runtime, Topology, TopologyMode, Upstream, UpstreamTls, control, redis, table, values,
 };
 
 /// Timers beyond a week are mistakes, and the bound keeps their arithmetic from overflowing.
-const WAIT_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// The protocol's own bound for one message is 256 MB, above which no setting makes sense.
 const REQUEST_BYTES: RangeInclusive<u64> = 4 << 10..=256 << 20;
@@ -94,7 +94,12 @@ impl Default for Log {
 
 /// Asks for every setting; what is missing or wrong keeps its default, and mistakes stay in the reader.
 pub(super) fn read(reader: &mut Reader) -> Config {
+    let entries = reader.entries("table");
+    let control = control::read(reader.section("control"), !entries.is_empty());
     let config = Config {
+        tables: table::read(reader, entries, &control.keyspace),
+        control,
+        redis: redis::read(reader),
         client: client(reader.section("client")),
         upstream: upstream(reader.section("upstream")),
         topology: topology(reader.section("topology")),
@@ -145,7 +150,14 @@ fn upstream(mut section: Section<'_>) -> Upstream {
         &mut upstream.shared_identity,
         values::boolean,
     );
-    upstream.tls = upstream_tls(&mut section, upstream.shared_identity);
+    upstream.tls = tls_towards(&mut section);
+    if upstream.tls.is_some() && section.has("tls_certificate") && !upstream.shared_identity {
+        section.mistake(
+            "tls_certificate",
+            "would give every client the proxy's identity where Cassandra uses MutualTlsAuthenticator; remove it, or \
+             accept that with upstream.shared_identity = true",
+        );
+    }
     upstream
 }
 
@@ -179,7 +191,9 @@ fn credentials(section: &mut Section<'_>) -> Option<Credentials> {
     })
 }
 
-fn upstream_tls(section: &mut Section<'_>, shared_identity: bool) -> Option<UpstreamTls> {
+/// `tls` and its files, towards Cassandra or Redis.
+pub(super) fn tls_towards(section: &mut Section<'_>) -> Option<UpstreamTls> {
+    let name = section.name().to_owned();
     let mut enabled = false;
     let mut verify_hostname = true;
     section.set("tls", &mut enabled, values::boolean);
@@ -194,7 +208,9 @@ fn upstream_tls(section: &mut Section<'_>, shared_identity: bool) -> Option<Upst
         {
             section.mistake(
                 key,
-                "has no effect while upstream.tls is off; set upstream.tls = true or remove it",
+                format!(
+                    "has no effect while {name}.tls is off; set {name}.tls = true or remove it"
+                ),
             );
         }
         return None;
@@ -202,15 +218,10 @@ fn upstream_tls(section: &mut Section<'_>, shared_identity: bool) -> Option<Upst
     if !section.has("tls_ca") {
         section.mistake(
             "tls_ca",
-            "is required when upstream.tls = true; name a PEM file with the authorities that signed Cassandra's \
-             certificates (the proxy has no system store to fall back on)",
-        );
-    }
-    if section.has("tls_certificate") && !shared_identity {
-        section.mistake(
-            "tls_certificate",
-            "would give every client the proxy's identity where Cassandra uses MutualTlsAuthenticator; remove it, or \
-             accept that with upstream.shared_identity = true",
+            format!(
+                "is required when {name}.tls = true; name a PEM file with the authorities that signed the server's \
+                 certificate (the proxy has no system store to fall back on)"
+            ),
         );
     }
     Some(UpstreamTls {
@@ -320,6 +331,8 @@ fn check_listeners(reader: &mut Reader, config: &Config) {
     }
 }
 
-fn wait_from(min: Duration) -> impl FnOnce(&super::reader::Setting) -> Result<Duration, String> {
+pub(super) fn wait_from(
+    min: Duration,
+) -> impl FnOnce(&super::reader::Setting) -> Result<Duration, String> {
     values::duration(min..=WAIT_MAX)
 }

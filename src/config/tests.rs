@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use super::*;
 
+mod control;
+
 /// A file below `target/`, for settings that name files; every test uses names of its own.
 fn file(name: &str, content: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/config-tests");
-    std::fs::create_dir_all(&directory).expect("target/ is writable");
     let path = directory.join(name);
+    let directory = path.parent().expect("is below target/");
+    std::fs::create_dir_all(directory).expect("target/ is writable");
     std::fs::write(&path, content).expect("target/ is writable");
     path
 }
@@ -43,6 +46,9 @@ fn documented_file_equals_the_defaults() {
 fn documented_file_names_every_setting() {
     let text = include_str!("../../docker/narrows.toml");
     let mut reader = reader::Reader::default();
+    // The settings of an entry are asked for once there is one.
+    let entry = file("one-table.toml", "[[table]]\n");
+    reader.read_file(&entry).expect("is TOML");
     sections::read(&mut reader);
     for key in reader.known_keys() {
         let mentioned = text.lines().any(|line| {
@@ -121,7 +127,26 @@ fn every_mistake_is_reported_at_once() {
 fn wrong_values_say_what_is_expected() {
     for (index, (toml, expected)) in [
         ("listen = 1", "listen: stands outside of a section"),
-        ("[[table]]\nname = \"x\"", "[table]: unknown section"),
+        (
+            "[[tabel]]\nname = \"x\"",
+            "[[tabel]]: unknown section; did you mean [[table]]?",
+        ),
+        (
+            "[tabel]\nname = \"x\"",
+            "[tabel]: unknown section; did you mean [[table]]?",
+        ),
+        (
+            "[table]\nname = \"a.b\"",
+            "[table]: there may be several; write [[table]]",
+        ),
+        (
+            "[[client]]\nlisten = \"127.0.0.1:1\"",
+            "[[client]]: there is only one; write [client]",
+        ),
+        (
+            "table = [1]",
+            "table[1]: expected settings below a [[table]] header",
+        ),
         (
             "[client]\nlisten = 9142",
             "client.listen = 9142: expected an address",
@@ -175,7 +200,7 @@ fn wrong_values_say_what_is_expected() {
         ("[limits]\nconnections = -1", "a whole number from 1 to"),
         ("[limits]\nconnections = \"5\"", "a whole number from 1 to"),
         ("[limits]\nrequest_bytes = \"1GiB\"", "from 4KiB to 256MiB"),
-        ("[limits]\nidle_timeout = \"999ms\"", "from 1s to 168h"),
+        ("[limits]\nidle_timeout = \"999ms\"", "from 1s to 7d"),
         (
             "[admin]\nlisten = \"127.0.0.1:9142\"",
             "client.listen is 127.0.0.1:9142 too",

@@ -1,8 +1,14 @@
-//! Durations and sizes as people write them: `500ms` `5s` `10m` `1h`, `64KiB` `16MiB` `1GiB` or plain bytes.
+//! Durations and sizes as people write them: `500ms` `5s` `10m` `1h` `1d`, `64KiB` `16MiB` `1GiB` or plain bytes.
 
 use std::time::Duration;
 
-const DURATION_UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
+const DURATION_UNITS: [(&str, u64); 5] = [
+    ("ms", 1),
+    ("s", 1_000),
+    ("m", 60_000),
+    ("h", 3_600_000),
+    ("d", 86_400_000),
+];
 
 const SIZE_UNITS: [(&str, u64); 4] = [
     ("", 1),
@@ -62,6 +68,8 @@ mod tests {
             ("5s", 5_000),
             ("10m", 600_000),
             ("1h", 3_600_000),
+            ("36h", 129_600_000),
+            ("1d", 86_400_000),
             ("0s", 0),
         ] {
             let duration = Duration::from_millis(millis);

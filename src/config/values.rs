@@ -1,11 +1,17 @@
 //! How each kind of setting is written: from the text of a setting to its type, or to a sentence saying what is expected.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::Read;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use crate::statement::lexer::{Lexer, Token};
+use crate::wide_row::names::TableName;
+use crate::wide_row::schema::replication::Replication;
+use crate::wide_row::watched::{LateWrites, Mode};
 
 use tracing_subscriber::EnvFilter;
 
@@ -15,6 +21,12 @@ use super::{ContactPoint, LogFormat, Network, Secret, TopologyMode};
 
 /// The port on which Cassandra listens unless told otherwise.
 const CASSANDRA_PORT: u16 = 9042;
+
+/// The port on which Redis listens unless told otherwise.
+const REDIS_PORT: u16 = 6379;
+
+/// What Cassandra accepts as the name of a keyspace.
+const KEYSPACE_LENGTH_MAX: usize = 48;
 
 /// A password longer than this is a wrong file, for instance a device that never ends.
 const PASSWORD_BYTES_MAX: u64 = 4096;
@@ -42,11 +54,13 @@ pub(super) fn boolean(setting: &Setting) -> Checked<bool> {
 }
 
 /// A whole number within the range.
-pub(super) fn count(range: RangeInclusive<usize>) -> impl FnOnce(&Setting) -> Checked<usize> {
+pub(super) fn count<T: TryFrom<u64> + PartialOrd + Display>(
+    range: RangeInclusive<T>,
+) -> impl FnOnce(&Setting) -> Checked<T> {
     move |setting| {
         let number = setting
             .integer()
-            .and_then(|number| usize::try_from(number).ok());
+            .and_then(|number| T::try_from(number).ok());
         number
             .filter(|number| range.contains(number))
             .ok_or_else(|| {
@@ -60,12 +74,14 @@ pub(super) fn count(range: RangeInclusive<usize>) -> impl FnOnce(&Setting) -> Ch
 }
 
 /// A size within the range, also as a plain number of bytes.
-pub(super) fn bytes(range: RangeInclusive<u64>) -> impl FnOnce(&Setting) -> Checked<usize> {
+pub(super) fn bytes<T: TryFrom<u64>>(
+    range: RangeInclusive<u64>,
+) -> impl FnOnce(&Setting) -> Checked<T> {
     move |setting| {
         let size = setting.integer().or_else(|| parse_bytes(setting.text()?));
         let size = size
             .filter(|size| range.contains(size))
-            .and_then(|size| usize::try_from(size).ok());
+            .and_then(|size| T::try_from(size).ok());
         size.ok_or_else(|| {
             let (min, max) = (show_bytes(*range.start()), show_bytes(*range.end()));
             format!("expected a size such as \"64KiB\", \"16MiB\" or a number of bytes, from {min} to {max}")
@@ -83,6 +99,20 @@ pub(super) fn duration(
             let (min, max) = (show_duration(*range.start()), show_duration(*range.end()));
             format!("expected a duration such as \"500ms\", \"5s\", \"10m\" or \"1h\", from {min} to {max}")
         })
+    }
+}
+
+/// A duration that is kept as a number of seconds.
+pub(super) fn whole_seconds(
+    range: RangeInclusive<Duration>,
+) -> impl FnOnce(&Setting) -> Checked<Duration> {
+    move |setting| {
+        let duration = duration(range)(setting)?;
+        if duration.subsec_nanos() == 0 {
+            Ok(duration)
+        } else {
+            Err("expected whole seconds".to_owned())
+        }
     }
 }
 
@@ -109,10 +139,17 @@ pub(super) fn contact_points(setting: &Setting) -> Checked<Vec<ContactPoint>> {
             "expected a list of at least one host, such as [\"10.0.0.1:9042\", \"cassandra-2\"]"
                 .to_owned()
         })?;
-    items.into_iter().map(contact_point).collect()
+    items
+        .into_iter()
+        .map(|text| host_and_port(text, CASSANDRA_PORT))
+        .collect()
 }
 
-fn contact_point(text: &str) -> Checked<ContactPoint> {
+pub(super) fn redis_address(setting: &Setting) -> Checked<ContactPoint> {
+    host_and_port(&text(setting)?, REDIS_PORT)
+}
+
+fn host_and_port(text: &str, port_default: u16) -> Checked<ContactPoint> {
     let expected =
         || format!("{text:?} is not a host; expected \"name\", \"name:port\" or \"[IPv6]:port\"");
     let (host, port) = match text.strip_prefix('[') {
@@ -129,7 +166,7 @@ fn contact_point(text: &str) -> Checked<ContactPoint> {
             .ok()
             .filter(|port| *port != 0)
             .ok_or_else(expected)?,
-        None if port.is_empty() => CASSANDRA_PORT,
+        None if port.is_empty() => port_default,
         None => return Err(expected()),
     };
     if host.is_empty()
@@ -156,6 +193,20 @@ pub(super) fn readable_file(setting: &Setting) -> Checked<PathBuf> {
             "cannot be read ({error}); check the path and its permissions"
         )),
     }
+}
+
+/// A directory in which a file can be made now.
+pub(super) fn writable_directory(setting: &Setting) -> Checked<PathBuf> {
+    let path = PathBuf::from(text(setting)?);
+    if !path.is_dir() {
+        return Err("is no directory; make it, or remove the setting".to_owned());
+    }
+    // Only making a file tells: permissions say nothing about a file system that is mounted to be read.
+    let probe = path.join(format!(".narrows-{}", std::process::id()));
+    File::create(&probe)
+        .and_then(|_| std::fs::remove_file(&probe))
+        .map_err(|error| format!("cannot be written ({error}); check its permissions"))?;
+    Ok(path)
 }
 
 /// The password in a file, without the line end that editors add.
@@ -232,4 +283,82 @@ pub(super) fn log_format(setting: &Setting) -> Checked<LogFormat> {
         Some("json") => Ok(LogFormat::Json),
         _ => Err("expected \"human\" or \"json\"".to_owned()),
     }
+}
+
+/// A keyspace of our own, as Cassandra spells it.
+pub(super) fn control_keyspace(setting: &Setting) -> Checked<String> {
+    let name = text(setting)?;
+    if !is_name(&name) || name.len() > KEYSPACE_LENGTH_MAX || is_system(&name) {
+        return Err(format!(
+            "expected a name of at most {KEYSPACE_LENGTH_MAX} letters, digits and _, which is not Cassandra's own"
+        ));
+    }
+    Ok(name)
+}
+
+pub(super) fn replication(setting: &Setting) -> Checked<Replication> {
+    setting.text().and_then(Replication::parse).ok_or_else(|| {
+        "expected a map as in CREATE KEYSPACE, such as \"{'class': 'NetworkTopologyStrategy', 'dc1': 3}\"".to_owned()
+    })
+}
+
+/// `keyspace.table` as in CQL: without quotes, capitals mean nothing.
+pub(super) fn table_name(setting: &Setting) -> Checked<TableName> {
+    let expected = "expected a table with its keyspace, such as \"plant.reading\"; names with capitals \
+                    stand in quotes: 'Plant.\"Reading\"'";
+    let text = setting.text().ok_or(expected)?;
+    let tokens: Vec<Token> = Lexer::new(text).collect();
+    let [keyspace, dot, table] = tokens.as_slice() else {
+        return Err(expected.to_owned());
+    };
+    let names = keyspace.name(text).zip(table.name(text));
+    let (keyspace, table) = names
+        .filter(|(keyspace, table)| dot.is_symbol('.') && is_name(keyspace) && is_name(table))
+        .ok_or(expected)?;
+    if is_system(&keyspace) {
+        return Err("is a table of Cassandra's own, which cannot be watched".to_owned());
+    }
+    Ok(TableName::new(keyspace, table))
+}
+
+pub(super) fn table_mode(setting: &Setting) -> Checked<Mode> {
+    setting
+        .text()
+        .and_then(Mode::parse)
+        .ok_or_else(|| one_of(Mode::ALL.map(Mode::as_str)))
+}
+
+pub(super) fn late_writes(setting: &Setting) -> Checked<LateWrites> {
+    let words = LateWrites::ALL.map(LateWrites::as_str);
+    setting
+        .text()
+        .and_then(LateWrites::parse)
+        .ok_or_else(|| one_of(words))
+}
+
+/// The policies of a filter.
+pub(super) fn filter(setting: &Setting) -> Checked<Vec<String>> {
+    let expected = "expected a list of at least one policy, such as [\"fuse16\"]";
+    let policies = setting.list().filter(|policies| {
+        !policies.is_empty() && policies.iter().all(|policy| !policy.is_empty())
+    });
+    let policies = policies.ok_or(expected)?;
+    Ok(policies.into_iter().map(str::to_owned).collect())
+}
+
+fn one_of<const N: usize>(words: [&str; N]) -> String {
+    let quoted = words.map(|word| format!("\"{word}\""));
+    format!("expected one of {}", quoted.join(", "))
+}
+
+/// What Cassandra allows in the names of keyspaces and tables, quoted or not.
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+fn is_system(keyspace: &str) -> bool {
+    keyspace == "system" || keyspace.starts_with("system_")
 }

@@ -155,6 +155,11 @@ pub struct Standing {
 }
 
 impl Standing {
+    /// Writes to the partition must be noticed.
+    pub fn is_guarded(self) -> bool {
+        self.state.is_guarded() && self.row_epoch == self.epoch
+    }
+
     /// Reads may be answered from the copy.
     pub fn is_in_service(self) -> bool {
         self.state == State::Completed && self.row_epoch == self.epoch

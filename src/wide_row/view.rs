@@ -60,6 +60,7 @@ impl ShardView {
 pub struct SeenKey {
     version: Version,
     served: Option<Generation>,
+    is_guarded: bool,
 }
 
 impl SeenKey {
@@ -67,16 +68,23 @@ impl SeenKey {
     /// read. A key without a row has none; then the shard's holds, since what may be under way there cannot be more than
     /// the beginning of a split.
     pub fn new(reading: &KeyReading, shard: &ShardReading) -> Self {
-        let standing = reading.standing.filter(|standing| standing.is_in_service());
         let has_row = reading.standing.is_some() || reading.is_unknown;
+        let guarded = reading.standing.filter(|standing| standing.is_guarded());
+        let served = guarded.filter(|standing| standing.is_in_service());
         Self {
             version: if has_row {
                 reading.version
             } else {
                 shard.version
             },
-            served: standing.map(|standing| standing.generation),
+            served: served.map(|standing| standing.generation),
+            is_guarded: guarded.is_some() || reading.is_unknown,
         }
+    }
+
+    /// The key belongs into a filter.
+    pub fn is_guarded(&self) -> bool {
+        self.is_guarded
     }
 
     /// What it is worth now that the shard was read again: nothing, if anything changed since. A shard that seems older

@@ -62,11 +62,13 @@ def eventually(condition, seconds: float = 10.0, pause: float = 0.05):
 
 
 def write_toml(path: Path, settings: dict) -> None:
-    """JSON's strings, numbers, booleans and lists are TOML's too."""
+    """JSON's strings, numbers, booleans and lists are TOML's too. A list of sections is written as [[section]]."""
     lines = []
     for section, values in settings.items():
-        lines.append(f"[{section}]")
-        lines.extend(f"{key} = {json.dumps(value)}" for key, value in values.items())
+        several = isinstance(values, list)
+        for entry in values if several else [values]:
+            lines.append(f"[[{section}]]" if several else f"[{section}]")
+            lines.extend(f"{key} = {json.dumps(value)}" for key, value in entry.items())
     path.write_text("\n".join(lines) + "\n")
 
 

@@ -14,11 +14,14 @@
 //!    partition is proposed, so whoever sees a version sees all rows below it, acknowledged or not.
 
 mod cas;
+pub mod connect;
+mod layout;
 mod lease;
 mod nodes;
 mod read;
 mod statements;
 mod transition;
+mod watched;
 
 use std::sync::Arc;
 
@@ -33,6 +36,7 @@ pub use nodes::NodeFacts;
 pub use read::{ChangedRow, KeyReading, ShardReading, Split};
 use statements::Statements;
 pub use transition::{Detected, Outcome};
+pub use watched::{SeenTable, WatchedRow};
 
 /// One split's place in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -88,20 +92,23 @@ impl From<ExecutionError> for StoreError {
         use DbError::{
             AuthenticationError, Invalid, IsBootstrapping, SyntaxError, Unauthorized, Unavailable,
         };
-        match &error {
-            ExecutionError::LastAttemptError(RequestAttemptError::DbError(kind, _)) => match kind {
+        let refused = match &error {
+            ExecutionError::LastAttemptError(RequestAttemptError::DbError(kind, _)) => matches!(
+                kind,
                 Invalid
-                | SyntaxError
-                | Unauthorized
-                | AuthenticationError
-                | Unavailable { .. }
-                | IsBootstrapping => Self::Refused(error.to_string()),
-                _ => Self::Unreachable(error.to_string()),
-            },
-            ExecutionError::EmptyPlan | ExecutionError::BadQuery(_) => {
-                Self::Refused(error.to_string())
-            }
-            _ => Self::Unreachable(error.to_string()),
+                    | SyntaxError
+                    | Unauthorized
+                    | AuthenticationError
+                    | Unavailable { .. }
+                    | IsBootstrapping
+            ),
+            ExecutionError::EmptyPlan | ExecutionError::BadQuery(_) => true,
+            _ => false,
+        };
+        if refused {
+            Self::Refused(error.to_string())
+        } else {
+            Self::Unreachable(error.to_string())
         }
     }
 }

@@ -15,8 +15,76 @@ const READ_TIMEOUT: Duration = Duration::from_secs(2);
 const LWT_TIMEOUT: Duration = Duration::from_secs(5);
 const PAGE_ROWS: i32 = 5000;
 
-const SPLIT: &str = "keyspace_name = ? AND table_name = ? AND shard = ? AND partition_key = ?";
-const SHARD: &str = "keyspace_name = ? AND table_name = ? AND shard = ?";
+/// What stands for what in the texts below.
+const PARTS: [(&str, &str); 6] = [
+    (
+        "{split}",
+        "keyspace_name = ? AND table_name = ? AND shard = ? AND partition_key = ?",
+    ),
+    (
+        "{shard}",
+        "keyspace_name = ? AND table_name = ? AND shard = ?",
+    ),
+    (
+        "{layout}",
+        "keyspace_name = ? AND table_name = ? AND partition_key = ? AND generation = ?",
+    ),
+    ("{row}", "partition_key, row_version, row_epoch, state"),
+    (
+        "{step}",
+        "version = ?, row_version = ?, state = ?, generation = ?, row_epoch = ?",
+    ),
+    (
+        "{watched}",
+        "mode, late_writes, wide_bytes, target_bytes, max_buckets, shards, time_bucket_column, \
+         time_bucket_width_seconds, accept_limit_seconds, quiet_for_seconds, filter",
+    ),
+];
+
+const SHARDS: &str = "SELECT DISTINCT keyspace_name, table_name, shard, version, epoch, epoch_version FROM \
+    {keyspace}.wide_row WHERE keyspace_name = ? AND table_name = ? AND shard IN ?";
+const SHARD: &str = "SELECT DISTINCT keyspace_name, table_name, shard, version, epoch, epoch_version FROM \
+    {keyspace}.wide_row WHERE {shard}";
+const ALL_ROWS: &str = "SELECT {row} FROM {keyspace}.wide_row WHERE {shard}";
+const CHANGED_ROWS: &str =
+    "SELECT {row} FROM {keyspace}.wide_row WHERE {shard} AND row_version > ? ALLOW FILTERING";
+const KEY: &str =
+    "SELECT version, epoch, row_epoch, state, generation FROM {keyspace}.wide_row WHERE {split}";
+const SPLIT: &str = "SELECT version, epoch, row_epoch, state, generation, lease, pre_split_data, post_split_data, reason, \
+    not_before, detected_at, changed_at FROM {keyspace}.wide_row WHERE {split}";
+const BEGIN_SHARD: &str = "UPDATE {keyspace}.wide_row SET version = ?, epoch = 0, epoch_version = ? WHERE {shard} IF version = \
+    null";
+const DETECT: &str = "UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, changed_at = ? WHERE {split} IF version < ? \
+    AND epoch = ? AND generation = null";
+const AGAIN: &str = "UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, changed_at = ?, pre_split_data = null, \
+    post_split_data = null, reason = null WHERE {split} IF version < ? AND epoch = ? AND generation = ? \
+    AND state = ?";
+const STEP: &str = "UPDATE {keyspace}.wide_row SET {step}, pre_split_data = ?, post_split_data = ?, reason = ?, \
+    changed_at = ? WHERE {split} IF version < ? AND epoch = ? AND generation = ? AND lease = ? AND state \
+    IN (?, ?)";
+const INVALIDATE: &str = "UPDATE {keyspace}.wide_row SET version = ?, row_version = ?, state = 'INVALIDATED', reason = ?, \
+    changed_at = ? WHERE {split} IF version < ? AND generation = ? AND state IN ?";
+const SET_EPOCH: &str = "UPDATE {keyspace}.wide_row SET version = ?, epoch_version = ?, epoch = ? WHERE {shard} IF version < \
+    ? AND epoch = ?";
+/// The lease expires by itself, so it must never carry `version` with it: it would expire, too.
+const ACQUIRE: &str = "UPDATE {keyspace}.wide_row USING TTL ? SET lease = ? WHERE {split} IF lease = null AND state IN ?";
+const RENEW: &str =
+    "UPDATE {keyspace}.wide_row USING TTL ? SET lease = ? WHERE {split} IF lease = ?";
+const RELEASE: &str = "UPDATE {keyspace}.wide_row SET lease = null WHERE {split} IF lease = ?";
+const WRITE_BUCKET: &str = "UPDATE {keyspace}.wide_row_layout SET split_table = ?, strategy = ?, bucket_count = ?, checksum = ?, \
+    first_clustering = ?, row_count = ?, byte_count = ? WHERE {layout} AND bucket = ?";
+/// Within the data centre: a layout is on a quorum of each before its generation is completed.
+const READ_LAYOUT: &str = "SELECT split_table, strategy, checksum, first_clustering, row_count, byte_count FROM \
+    {keyspace}.wide_row_layout WHERE {layout}";
+const READ_WATCHED: &str = "SELECT keyspace_name, table_name, row_version, {watched}, seen_table_id, seen_columns, \
+    seen_truncations FROM {keyspace}.watched_table WHERE catalog = 'watched'";
+const WATCH: &str = "INSERT INTO {keyspace}.watched_table (catalog, keyspace_name, table_name, {watched}) VALUES \
+    ('watched', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS";
+const SET_SEEN: &str = "UPDATE {keyspace}.watched_table SET row_version = ?, seen_table_id = ?, seen_columns = ?, \
+    seen_truncations = ? WHERE catalog = 'watched' AND keyspace_name = ? AND table_name = ? IF \
+    row_version = ?";
+const RESHARD: &str = "UPDATE {keyspace}.watched_table SET shards = ? WHERE catalog = 'watched' AND keyspace_name = ? AND \
+    table_name = ? IF shards = ?";
 
 pub(super) struct Statements {
     pub(super) shards: PreparedStatement,
@@ -34,6 +102,14 @@ pub(super) struct Statements {
     pub(super) acquire: PreparedStatement,
     pub(super) renew: PreparedStatement,
     pub(super) release: PreparedStatement,
+    pub(super) write_bucket: PreparedStatement,
+    pub(super) read_layout: PreparedStatement,
+    pub(super) read_watched: PreparedStatement,
+    pub(super) watch: PreparedStatement,
+    pub(super) set_seen: PreparedStatement,
+    pub(super) reshard: PreparedStatement,
+    /// What a change must reach.
+    pub(super) commit: Consistency,
 }
 
 /// Prepares with the consistencies that reads and changes need.
@@ -50,91 +126,40 @@ impl Statements {
             commit: commit_consistency(session, keyspace).await?,
             keyspace: quoted(keyspace),
         };
-        let row = "partition_key, row_version, row_epoch, state";
-        let step = "version = ?, row_version = ?, state = ?, generation = ?, row_epoch = ?";
         Ok(Self {
-            shards: with
-                .versions(&format!(
-                    "SELECT DISTINCT keyspace_name, table_name, shard, version, epoch, epoch_version FROM {{}}.wide_row \
-                     WHERE keyspace_name = ? AND table_name = ? AND shard IN ?"
-                ))
-                .await?,
-            shard: with
-                .versions(&format!(
-                    "SELECT DISTINCT keyspace_name, table_name, shard, version, epoch, epoch_version FROM {{}}.wide_row \
-                     WHERE {SHARD}"
-                ))
-                .await?,
-            all_rows: with.rows(&format!("SELECT {row} FROM {{}}.wide_row WHERE {SHARD}")).await?,
-            changed_rows: with
-                .rows(&format!(
-                    "SELECT {row} FROM {{}}.wide_row WHERE {SHARD} AND row_version > ? ALLOW FILTERING"
-                ))
-                .await?,
-            key: with
-                .rows(&format!(
-                    "SELECT version, epoch, row_epoch, state, generation FROM {{}}.wide_row WHERE {SPLIT}"
-                ))
-                .await?,
-            split: with
-                .rows(&format!(
-                    "SELECT version, epoch, row_epoch, state, generation, lease, pre_split_data, post_split_data, reason, \
-                     not_before, detected_at, changed_at FROM {{}}.wide_row WHERE {SPLIT}"
-                ))
-                .await?,
-            begin_shard: with
-                .lwt(&format!(
-                    "UPDATE {{}}.wide_row SET version = ?, epoch = 0, epoch_version = ? WHERE {SHARD} IF version = null"
-                ))
-                .await?,
-            detect: with
-                .lwt(&format!(
-                    "UPDATE {{}}.wide_row SET {step}, detected_at = ?, changed_at = ? WHERE {SPLIT} \
-                     IF version < ? AND epoch = ? AND generation = null"
-                ))
-                .await?,
-            again: with
-                .lwt(&format!(
-                    "UPDATE {{}}.wide_row SET {step}, detected_at = ?, changed_at = ?, pre_split_data = null, \
-                     post_split_data = null, reason = null WHERE {SPLIT} \
-                     IF version < ? AND epoch = ? AND generation = ? AND state = ?"
-                ))
-                .await?,
-            step: with
-                .lwt(&format!(
-                    "UPDATE {{}}.wide_row SET {step}, pre_split_data = ?, post_split_data = ?, reason = ?, changed_at = ? \
-                     WHERE {SPLIT} IF version < ? AND epoch = ? AND generation = ? AND lease = ? AND state IN (?, ?)"
-                ))
-                .await?,
-            invalidate: with
-                .lwt(&format!(
-                    "UPDATE {{}}.wide_row SET version = ?, row_version = ?, state = 'INVALIDATED', reason = ?, \
-                     changed_at = ? WHERE {SPLIT} IF version < ? AND generation = ? AND state IN ?"
-                ))
-                .await?,
-            set_epoch: with
-                .lwt(&format!(
-                    "UPDATE {{}}.wide_row SET version = ?, epoch_version = ?, epoch = ? WHERE {SHARD} \
-                     IF version < ? AND epoch = ?"
-                ))
-                .await?,
-            // The lease expires by itself, so it must never carry `version` with it: it would expire, too.
-            acquire: with
-                .lwt(&format!(
-                    "UPDATE {{}}.wide_row USING TTL ? SET lease = ? WHERE {SPLIT} IF lease = null AND state IN ?"
-                ))
-                .await?,
-            renew: with
-                .lwt(&format!("UPDATE {{}}.wide_row USING TTL ? SET lease = ? WHERE {SPLIT} IF lease = ?"))
-                .await?,
-            release: with
-                .lwt(&format!("UPDATE {{}}.wide_row SET lease = null WHERE {SPLIT} IF lease = ?"))
-                .await?,
+            shards: with.versions(SHARDS).await?,
+            shard: with.versions(SHARD).await?,
+            all_rows: with.rows(ALL_ROWS).await?,
+            changed_rows: with.rows(CHANGED_ROWS).await?,
+            key: with.rows(KEY).await?,
+            split: with.rows(SPLIT).await?,
+            begin_shard: with.lwt(BEGIN_SHARD).await?,
+            detect: with.lwt(DETECT).await?,
+            again: with.lwt(AGAIN).await?,
+            step: with.lwt(STEP).await?,
+            invalidate: with.lwt(INVALIDATE).await?,
+            set_epoch: with.lwt(SET_EPOCH).await?,
+            acquire: with.lwt(ACQUIRE).await?,
+            renew: with.lwt(RENEW).await?,
+            release: with.lwt(RELEASE).await?,
+            write_bucket: with.write(WRITE_BUCKET).await?,
+            read_layout: with.versions(READ_LAYOUT).await?,
+            read_watched: with.versions(READ_WATCHED).await?,
+            watch: with.lwt(WATCH).await?,
+            set_seen: with.lwt(SET_SEEN).await?,
+            reshard: with.lwt(RESHARD).await?,
+            commit: with.commit,
         })
     }
 }
 
 impl Preparing<'_> {
+    fn whole(&self, text: &str) -> String {
+        let text = text.replace("{keyspace}", &self.keyspace);
+        let put = |text: String, (name, part): (&str, &str)| text.replace(name, part);
+        PARTS.into_iter().fold(text, put)
+    }
+
     /// Versions are asked for all the time, so within the data centre.
     async fn versions(&self, text: &str) -> Result<PreparedStatement, StoreError> {
         self.read(text, Consistency::LocalQuorum).await
@@ -150,7 +175,7 @@ impl Preparing<'_> {
         text: &str,
         consistency: Consistency,
     ) -> Result<PreparedStatement, StoreError> {
-        let mut statement = Statement::new(text.replace("{}", &self.keyspace));
+        let mut statement = Statement::new(self.whole(text));
         statement.set_consistency(consistency);
         statement.set_request_timeout(Some(READ_TIMEOUT));
         statement.set_page_size(PAGE_ROWS);
@@ -158,8 +183,17 @@ impl Preparing<'_> {
         Ok(self.session.prepare(statement).await?)
     }
 
+    /// What may be written twice.
+    async fn write(&self, text: &str) -> Result<PreparedStatement, StoreError> {
+        let mut statement = Statement::new(self.whole(text));
+        statement.set_consistency(self.commit);
+        statement.set_request_timeout(Some(LWT_TIMEOUT));
+        statement.set_is_idempotent(true);
+        Ok(self.session.prepare(statement).await?)
+    }
+
     async fn lwt(&self, text: &str) -> Result<PreparedStatement, StoreError> {
-        let mut statement = Statement::new(text.replace("{}", &self.keyspace));
+        let mut statement = Statement::new(self.whole(text));
         statement.set_consistency(self.commit);
         statement.set_serial_consistency(Some(SerialConsistency::Serial));
         statement.set_request_timeout(Some(LWT_TIMEOUT));

@@ -1,0 +1,67 @@
+//! `[control]`: its defaults and the rules between its settings.
+
+use std::time::Duration;
+
+use super::reader::Section;
+use super::sections::{WAIT_MAX, wait_from};
+use super::{Control, show_duration, values};
+
+/// A proxy that misses one poll must not stop writes, so its knowledge lives for at least two.
+const POLLS_OF_STALENESS: u32 = 2;
+
+const POLL_MIN: Duration = Duration::from_millis(50);
+
+impl Default for Control {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            keyspace: "narrows".to_owned(),
+            replication: None,
+            apply_schema: true,
+            poll_interval: Duration::from_secs(1),
+            max_staleness: Duration::from_secs(10),
+            layout_cache_bytes: 64 << 20,
+            snapshot_directory: None,
+        }
+    }
+}
+
+pub(super) fn read(mut section: Section<'_>, any_table: bool) -> Control {
+    let mut control = Control {
+        enabled: any_table,
+        ..Control::default()
+    };
+    section.set("enabled", &mut control.enabled, values::boolean);
+    section.set("keyspace", &mut control.keyspace, values::control_keyspace);
+    control.replication = section.optional("replication", values::replication);
+    section.set("apply_schema", &mut control.apply_schema, values::boolean);
+    section.set(
+        "poll_interval",
+        &mut control.poll_interval,
+        wait_from(POLL_MIN),
+    );
+    section.set(
+        "max_staleness",
+        &mut control.max_staleness,
+        values::duration(POLL_MIN * POLLS_OF_STALENESS..=WAIT_MAX),
+    );
+    section.set(
+        "layout_cache_bytes",
+        &mut control.layout_cache_bytes,
+        values::bytes(1 << 20..=1 << 40),
+    );
+    control.snapshot_directory = section.optional("snapshot_directory", values::writable_directory);
+    check_staleness(&mut section, &control);
+    control
+}
+
+fn check_staleness(section: &mut Section<'_>, control: &Control) {
+    let min = control.poll_interval * POLLS_OF_STALENESS;
+    if control.max_staleness < min {
+        let problem = format!(
+            "must be at least {POLLS_OF_STALENESS} times control.poll_interval, that is {}",
+            show_duration(min)
+        );
+        section.mistake("max_staleness", problem);
+    }
+}

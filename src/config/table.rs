@@ -1,0 +1,98 @@
+//! `[[table]]`: the tables to watch, each with its defaults and the rules between its settings.
+
+use std::time::Duration;
+
+use super::reader::{Reader, Section};
+use super::{show_bytes, values};
+use crate::wide_row::names::TableName;
+use crate::wide_row::watched::WatchedTable;
+
+/// Times of data, not of waiting: some tables have a partition a year.
+const SPAN_MAX: Duration = Duration::from_secs(3660 * 24 * 3600);
+
+/// A second is the unit in which they are stored.
+const SPAN_MIN: Duration = Duration::from_secs(1);
+
+/// All entries whose table can be watched; mistakes stay in the reader.
+pub(super) fn read(
+    reader: &mut Reader,
+    entries: Vec<String>,
+    control_keyspace: &str,
+) -> Vec<WatchedTable> {
+    let mut tables: Vec<WatchedTable> = Vec::new();
+    for entry in entries {
+        let mut section = reader.section(entry);
+        let name = name(&mut section, control_keyspace);
+        // Read in any case, so that all mistakes of an entry are reported.
+        let placeholder = || TableName::new("", "");
+        let table = settings(&mut section, name.clone().unwrap_or_else(placeholder));
+        let Some(name) = name else { continue };
+        if tables.iter().any(|other| other.name == name) {
+            section.mistake("name", "is in an earlier entry as well; keep one of them");
+        } else {
+            tables.push(table);
+        }
+    }
+    tables
+}
+
+fn name(section: &mut Section<'_>, control_keyspace: &str) -> Option<TableName> {
+    let name = section.optional("name", values::table_name);
+    if !section.has("name") {
+        let problem = "is missing; add the table, such as name = \"plant.reading\"";
+        section.mistake("name", problem);
+    }
+    if name.as_ref()?.keyspace == control_keyspace {
+        section.mistake("name", "is in control.keyspace, which cannot be watched");
+    }
+    name
+}
+
+fn settings(section: &mut Section<'_>, name: TableName) -> WatchedTable {
+    let mut table = WatchedTable::new(name);
+    section.set("mode", &mut table.mode, values::table_mode);
+    section.set("late_writes", &mut table.late_writes, values::late_writes);
+    section.set(
+        "wide_bytes",
+        &mut table.wide_bytes,
+        values::bytes(1 << 10..=1 << 40),
+    );
+    section.set(
+        "target_bytes",
+        &mut table.target_bytes,
+        values::bytes(1 << 10..=1 << 40),
+    );
+    section.set(
+        "max_buckets",
+        &mut table.max_buckets,
+        values::count(1..=4096),
+    );
+    section.set("shards", &mut table.shards, values::count(1..=4096));
+    section.set("filter", &mut table.filter, values::filter);
+    times(section, &mut table);
+    if table.target_bytes > table.wide_bytes {
+        let problem = format!(
+            "must not be more than wide_bytes, that is {}",
+            show_bytes(table.wide_bytes)
+        );
+        section.mistake("target_bytes", problem);
+    }
+    table
+}
+
+fn times(section: &mut Section<'_>, table: &mut WatchedTable) {
+    table.time_bucket_column = section.optional("time_bucket_column", values::text);
+    let span = || values::whole_seconds(SPAN_MIN..=SPAN_MAX);
+    table.time_bucket_width = section.optional("time_bucket_width", span());
+    table.accept_limit = section.optional(
+        "accept_limit",
+        values::whole_seconds(Duration::ZERO..=SPAN_MAX),
+    );
+    section.set("quiet_for", &mut table.quiet_for, span());
+    if section.has("time_bucket_width") && !section.has("time_bucket_column") {
+        section.mistake(
+            "time_bucket_width",
+            "needs time_bucket_column: the part of the partition key that says the time",
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! The layout of a split: which buckets a generation has and where each begins. All that a reader needs.
+//!
+//! Written once for a generation and never changed, so that no copy of it can be out of date. Pure; `codec` is its form
+//! as bytes, the same in every store.
+
+mod codec;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::{self, Write as _};
+
+use super::names::{Generation, PartitionKey, TableName};
+
+/// Strategies stay far below it; it bounds what a wrong number can cost.
+pub const BUCKETS_MAX: usize = 4096;
+/// The longest encoding: more than the largest layout of usual clustering keys, less than what hurts to hold.
+pub const LAYOUT_BYTES_MAX: usize = 4 << 20;
+
+/// Why bytes are not the layout that was asked for, or a layout has no bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    #[error("the value is not a layout")]
+    NotALayout,
+    #[error("the layout has format version {0}, which this version does not read")]
+    OtherVersion(u8),
+    #[error("the layout is damaged")]
+    Damaged,
+    #[error("the layout belongs to another partition or generation")]
+    Foreign,
+    #[error("the layout exceeds {LAYOUT_BYTES_MAX} bytes")]
+    TooLarge,
+}
+
+/// Which layout: one attempt at the split of one partition.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct LayoutId {
+    pub table: TableName,
+    pub key: PartitionKey,
+    pub generation: Generation,
+}
+
+impl LayoutId {
+    /// The key of this layout in a cache that many proxies share.
+    pub fn shared_key(&self) -> String {
+        let Self {
+            table,
+            key,
+            generation,
+        } = self;
+        let mut text = format!("narrows:v1:layout:{table}:");
+        text.reserve(2 * key.bytes().len() + 12);
+        for byte in key.bytes() {
+            write!(text, "{byte:02x}").expect("writing to a string cannot fail");
+        }
+        write!(text, ":{generation}").expect("writing to a string cannot fail");
+        text
+    }
+
+    /// The memory that it holds, about.
+    pub fn bytes(&self) -> usize {
+        let Self { table, key, .. } = self;
+        size_of::<Self>() + table.keyspace.len() + table.table.len() + key.bytes().len()
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// The original.
+    pub table: TableName,
+    pub key: PartitionKey,
+    pub generation: Generation,
+    /// The table that holds the buckets, in the original's keyspace.
+    pub split_table: String,
+    /// The name of the strategy that chose the boundaries.
+    pub strategy: String,
+    /// In clustering order; their number in it is the bucket's number.
+    pub buckets: Vec<Bucket>,
+}
+
+/// One narrow partition: a contiguous range of the original's rows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Bucket {
+    /// The serialized clustering values of its first row; none in bucket 0, which begins where the partition does.
+    pub first: Vec<Box<[u8]>>,
+    pub row_count: u64,
+    pub byte_count: u64,
+}
+
+/// Boundaries are a client's data: only their number is shown.
+impl fmt::Debug for Bucket {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Bucket")
+            .field("first", &format_args!("{} values", self.first.len()))
+            .field("row_count", &self.row_count)
+            .field("byte_count", &self.byte_count)
+            .finish()
+    }
+}
+
+impl Layout {
+    pub fn id(&self) -> LayoutId {
+        LayoutId {
+            table: self.table.clone(),
+            key: self.key.clone(),
+            generation: self.generation,
+        }
+    }
+
+    pub fn is_of(&self, id: &LayoutId) -> bool {
+        self.generation == id.generation && self.key == id.key && self.table == id.table
+    }
+
+    /// The memory that it holds, about.
+    pub fn bytes(&self) -> usize {
+        let values = self.buckets.iter().flat_map(|bucket| &bucket.first);
+        let values: usize = values.map(|value| size_of_val(value) + value.len()).sum();
+        size_of::<Self>()
+            + self.table.keyspace.len()
+            + self.table.table.len()
+            + self.key.bytes().len()
+            + self.split_table.len()
+            + self.strategy.len()
+            + size_of_val(self.buckets.as_slice())
+            + values
+    }
+
+    /// Whether the buckets fit together: 1 to [`BUCKETS_MAX`] of them, the first without a boundary, all others with one
+    /// of equally many values.
+    pub fn is_sound(&self) -> bool {
+        let Some((head, tail)) = self.buckets.split_first() else {
+            return false;
+        };
+        let values = tail.first().map_or(1, |bucket| bucket.first.len());
+        self.buckets.len() <= BUCKETS_MAX
+            && head.first.is_empty()
+            && values > 0
+            && tail.iter().all(|bucket| bucket.first.len() == values)
+    }
+}

@@ -1,0 +1,154 @@
+//! What a cluster has against what the files of `cql/` make. Pure.
+
+use std::fmt;
+
+use super::definition::{Column, Object, Statement};
+
+/// What `system_schema` says about the control keyspace.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Existing {
+    pub keyspace: bool,
+    pub types: Vec<ExistingType>,
+    pub tables: Vec<ExistingTable>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExistingType {
+    pub name: String,
+    pub fields: Vec<(String, String)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExistingTable {
+    pub name: String,
+    pub read_repair: String,
+    pub columns: Vec<Column>,
+}
+
+impl Existing {
+    pub fn has(&self, object: &Object) -> bool {
+        match object {
+            Object::Keyspace => self.keyspace,
+            Object::Type { name, .. } => self.types.iter().any(|found| found.name == *name),
+            Object::Table { name, .. } => self.tables.iter().any(|found| found.name == *name),
+        }
+    }
+}
+
+/// One thing that is not as a file makes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Below the control keyspace; `None` is the keyspace itself.
+    pub object: Option<String>,
+    pub what: String,
+    pub file: &'static str,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let object = self.object.as_deref().unwrap_or("the keyspace");
+        write!(out, "{object} {} (see {})", self.what, self.file)
+    }
+}
+
+/// Everything that Narrows would stumble over. Columns and fields beyond ours are no difference: a newer version may
+/// have added them.
+pub fn differences(expected: &[Statement], existing: &Existing) -> Vec<Difference> {
+    expected
+        .iter()
+        .flat_map(|statement| {
+            let whats = differences_of(&statement.object, existing);
+            whats.into_iter().map(|what| Difference {
+                object: statement.object.name().map(str::to_owned),
+                what,
+                file: statement.file,
+            })
+        })
+        .collect()
+}
+
+fn differences_of(object: &Object, existing: &Existing) -> Vec<String> {
+    let missing = || vec!["is missing".to_owned()];
+    match object {
+        Object::Keyspace if existing.keyspace => Vec::new(),
+        Object::Keyspace => missing(),
+        Object::Type { name, fields } => {
+            let found = existing.types.iter().find(|found| found.name == *name);
+            found.map_or_else(missing, |found| field_differences(fields, &found.fields))
+        }
+        Object::Table {
+            name,
+            columns,
+            read_repair,
+        } => {
+            let found = existing.tables.iter().find(|found| found.name == *name);
+            let Some(found) = found else {
+                return missing();
+            };
+            let mut whats = column_differences(columns, &found.columns);
+            whats.extend(option_difference(
+                read_repair.as_deref(),
+                &found.read_repair,
+            ));
+            whats
+        }
+    }
+}
+
+fn field_differences(expected: &[(String, String)], found: &[(String, String)]) -> Vec<String> {
+    let differing = expected.iter().filter_map(|(name, data_type)| {
+        match found.iter().find(|(other, _)| other == name) {
+            None => Some(format!("lacks the field {name} {data_type}")),
+            Some((_, other)) if other != data_type => Some(format!(
+                "has the field {name} {other}, expected {data_type}"
+            )),
+            Some(_) => None,
+        }
+    });
+    differing.collect()
+}
+
+fn column_differences(expected: &[Column], found: &[Column]) -> Vec<String> {
+    let named = |columns: &'_ [Column], name: &str| {
+        columns.iter().find(|column| column.name == name).cloned()
+    };
+    let differing = expected.iter().filter_map(|column| {
+        let expected = shown(column);
+        match named(found, &column.name) {
+            None => Some(format!("lacks the column {expected}")),
+            Some(other) if other != *column => Some(format!(
+                "has the column {}, expected {expected}",
+                shown(&other)
+            )),
+            Some(_) => None,
+        }
+    });
+    // A column more in the key makes other rows of the same statements.
+    let foreign = found
+        .iter()
+        .filter(|column| column.position >= 0 && named(expected, &column.name).is_none())
+        .map(|column| format!("has the key column {}, which is not ours", shown(column)));
+    differing.chain(foreign).collect()
+}
+
+/// As in a CREATE TABLE, with the place in the key behind it.
+fn shown(column: &Column) -> String {
+    let Column {
+        name,
+        kind,
+        position,
+        data_type,
+    } = column;
+    match kind.as_str() {
+        "regular" => format!("{name} {data_type}"),
+        "static" => format!("{name} {data_type} static"),
+        kind => format!("{name} {data_type} ({kind} {position})"),
+    }
+}
+
+fn option_difference(expected: Option<&str>, found: &str) -> Option<String> {
+    let expected = expected.filter(|expected| *expected != found)?;
+    Some(format!(
+        "has read_repair = '{found}', expected '{expected}'"
+    ))
+}

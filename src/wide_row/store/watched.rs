@@ -1,0 +1,179 @@
+//! The watched tables: one small partition that every proxy reads whole.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use scylla::DeserializeRow;
+use scylla::value::CqlTimestamp;
+use uuid::Uuid;
+
+use super::cas::{bind, send};
+use super::{Store, StoreError, not_understood};
+use crate::wide_row::names::TableName;
+use crate::wide_row::watched::{LateWrites, Mode, WatchedTable};
+
+/// A row of `watched_table`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WatchedRow {
+    pub table: WatchedTable,
+    pub seen: SeenTable,
+    /// Counts the changes of `seen`; whoever changes it names the one it read.
+    row_version: i64,
+}
+
+/// What all proxies together have last seen of the original itself. Where it is otherwise now, splits of it are not its
+/// copies any more.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SeenTable {
+    pub table_id: Option<Uuid>,
+    /// A fingerprint of its columns.
+    pub columns: Option<i64>,
+    /// By host id, in milliseconds since 1970.
+    pub truncations: BTreeMap<Uuid, i64>,
+}
+
+impl Store {
+    pub async fn read_watched(&self) -> Result<Vec<WatchedRow>, StoreError> {
+        let result = self
+            .session
+            .execute_unpaged(&self.statements.read_watched, ())
+            .await?;
+        let rows = result.into_rows_result().map_err(not_understood)?;
+        let rows = rows.rows::<Row>().map_err(not_understood)?;
+        rows.map(|row| Ok(row.map_err(not_understood)?.into()))
+            .collect()
+    }
+
+    /// Begins to watch a table, unless it is watched: then the store's settings stay.
+    pub async fn watch(&self, table: &WatchedTable) -> Result<(), StoreError> {
+        let seconds = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+        let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
+        let int = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
+        let values = bind![
+            table.name.keyspace.clone(),
+            table.name.table.clone(),
+            table.mode.as_str(),
+            table.late_writes.as_str(),
+            bytes(table.wide_bytes),
+            bytes(table.target_bytes),
+            int(table.max_buckets),
+            int(table.shards),
+            table.time_bucket_column.clone(),
+            table.time_bucket_width.map(seconds),
+            table.accept_limit.map(seconds),
+            seconds(table.quiet_for),
+            table.filter.clone(),
+        ];
+        send(&self.session, &self.statements.watch, values).await?;
+        Ok(())
+    }
+
+    /// Writes down what the original is now, if nobody did since `row` was read.
+    pub async fn set_seen(&self, row: &WatchedRow, seen: &SeenTable) -> Result<(), StoreError> {
+        let truncations: BTreeMap<Uuid, CqlTimestamp> = seen
+            .truncations
+            .iter()
+            .map(|(host, millis)| (*host, CqlTimestamp(*millis)))
+            .collect();
+        let name = &row.table.name;
+        let values = bind![
+            row.row_version.saturating_add(1),
+            seen.table_id,
+            seen.columns,
+            truncations,
+            name.keyspace.clone(),
+            name.table.clone(),
+            (row.row_version > 0).then_some(row.row_version),
+        ];
+        send(&self.session, &self.statements.set_seen, values).await?;
+        Ok(())
+    }
+
+    /// Moves a table to another number of shards. Its splits are taken out of service first, since they stay behind.
+    pub async fn reshard(&self, table: &WatchedTable, shards: u32) -> Result<(), StoreError> {
+        self.retire(&table.name, table.shards).await?;
+        let (from, to) = (table.shards as i32, shards as i32);
+        let values = bind![
+            to,
+            table.name.keyspace.clone(),
+            table.name.table.clone(),
+            from
+        ];
+        send(&self.session, &self.statements.reshard, values).await?;
+        Ok(())
+    }
+}
+
+#[derive(DeserializeRow)]
+struct Row {
+    keyspace_name: String,
+    table_name: String,
+    row_version: Option<i64>,
+    mode: Option<String>,
+    late_writes: Option<String>,
+    wide_bytes: Option<i64>,
+    target_bytes: Option<i64>,
+    max_buckets: Option<i32>,
+    shards: Option<i32>,
+    time_bucket_column: Option<String>,
+    time_bucket_width_seconds: Option<i64>,
+    accept_limit_seconds: Option<i64>,
+    quiet_for_seconds: Option<i64>,
+    filter: Option<Vec<String>>,
+    seen_table_id: Option<Uuid>,
+    seen_columns: Option<i64>,
+    seen_truncations: Option<BTreeMap<Uuid, CqlTimestamp>>,
+}
+
+impl From<Row> for WatchedRow {
+    fn from(row: Row) -> Self {
+        let default = WatchedTable::new(TableName::new(row.keyspace_name, row.table_name));
+        let bytes = |bytes: Option<i64>, default: u64| {
+            bytes
+                .and_then(|bytes| u64::try_from(bytes).ok())
+                .unwrap_or(default)
+        };
+        let count = |count: Option<i32>, default: u32| {
+            let count = count.and_then(|count| u32::try_from(count).ok());
+            count.filter(|count| *count > 0).unwrap_or(default)
+        };
+        let duration = |seconds: Option<i64>| {
+            let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
+            seconds.map(Duration::from_secs)
+        };
+        let truncations = row.seen_truncations.unwrap_or_default();
+        Self {
+            row_version: row.row_version.unwrap_or(0),
+            seen: SeenTable {
+                table_id: row.seen_table_id,
+                columns: row.seen_columns,
+                truncations: truncations
+                    .into_iter()
+                    .map(|(host, time)| (host, time.0))
+                    .collect(),
+            },
+            table: WatchedTable {
+                // A mode that a later version brought serves nothing here; writes are checked in every mode.
+                mode: match row.mode.as_deref() {
+                    None => default.mode,
+                    Some(mode) => Mode::parse(mode).unwrap_or(Mode::Off),
+                },
+                late_writes: row
+                    .late_writes
+                    .as_deref()
+                    .and_then(LateWrites::parse)
+                    .unwrap_or(default.late_writes),
+                wide_bytes: bytes(row.wide_bytes, default.wide_bytes),
+                target_bytes: bytes(row.target_bytes, default.target_bytes),
+                max_buckets: count(row.max_buckets, default.max_buckets),
+                shards: count(row.shards, default.shards),
+                time_bucket_column: row.time_bucket_column,
+                time_bucket_width: duration(row.time_bucket_width_seconds),
+                accept_limit: duration(row.accept_limit_seconds),
+                quiet_for: duration(row.quiet_for_seconds).unwrap_or(default.quiet_for),
+                filter: row.filter.unwrap_or(default.filter),
+                name: default.name,
+            },
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Who shares whose reading.
+
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+
+use tokio::sync::Semaphore;
+
+use super::*;
+use crate::wide_row::names::Version;
+
+/// Readings that wait until they are let through, and then report the version that was current when they were *sent*:
+/// the worst that a store may do.
+struct Slow {
+    current: AtomicI64,
+    sent: AtomicUsize,
+    gate: Semaphore,
+}
+
+impl ReadShard for Slow {
+    async fn read_shard(&self, shard: i32) -> Result<ShardReading, StoreError> {
+        let version = self.current.load(Ordering::SeqCst);
+        self.sent.fetch_add(1, Ordering::SeqCst);
+        let permit = self.gate.acquire().await.expect("open");
+        permit.forget();
+        if version < 0 {
+            return Err(StoreError::Unreachable("no answer".to_owned()));
+        }
+        Ok(ShardReading {
+            shard,
+            version: Version(version),
+            epoch: 0,
+            epoch_version: Version(0),
+        })
+    }
+}
+
+fn validations() -> (Arc<Slow>, Arc<Validations<Slow>>) {
+    let slow = Arc::new(Slow {
+        current: AtomicI64::new(1),
+        sent: AtomicUsize::new(0),
+        gate: Semaphore::new(0),
+    });
+    let metrics = Metrics {
+        sent: Counter::noop(),
+        failed: Counter::noop(),
+        asked: Counter::noop(),
+    };
+    let validations = Validations::new(slow.clone(), 2, Handle::current(), metrics);
+    (slow, Arc::new(validations))
+}
+
+fn ask(
+    validations: &Arc<Validations<Slow>>,
+    shard: i32,
+) -> tokio::task::JoinHandle<Result<ShardReading, Unvalidated>> {
+    let validations = validations.clone();
+    tokio::spawn(async move { validations.validate(shard).await })
+}
+
+async fn until_sent(slow: &Slow, count: usize) {
+    while slow.sent.load(Ordering::SeqCst) < count {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn version(answer: Result<ShardReading, Unvalidated>) -> i64 {
+    answer.expect("read").version.0
+}
+
+#[tokio::test]
+async fn a_request_never_shares_a_reading_that_was_sent_before_it_came() {
+    let (slow, validations) = validations();
+    let first = ask(&validations, 0);
+    until_sent(&slow, 1).await;
+    // Something changes, and then more requests come: they must see it, and share one reading.
+    slow.current.store(2, Ordering::SeqCst);
+    let later: Vec<_> = (0..50).map(|_| ask(&validations, 0)).collect();
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(slow.sent.load(Ordering::SeqCst), 1, "one at a time");
+    slow.gate.add_permits(1);
+    assert_eq!(version(first.await.unwrap()), 1);
+    until_sent(&slow, 2).await;
+    slow.gate.add_permits(1);
+    for request in later {
+        assert_eq!(version(request.await.unwrap()), 2);
+    }
+    assert_eq!(slow.sent.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn shards_do_not_wait_for_each_other() {
+    let (slow, validations) = validations();
+    let one = ask(&validations, 0);
+    let two = ask(&validations, 1);
+    until_sent(&slow, 2).await;
+    slow.gate.add_permits(2);
+    assert_eq!(version(one.await.unwrap()), 1);
+    assert_eq!(version(two.await.unwrap()), 1);
+    assert!(validations.validate(2).await.is_err());
+    assert!(validations.validate(-1).await.is_err());
+}
+
+#[tokio::test]
+async fn a_failed_reading_fails_only_those_who_shared_it() {
+    let (slow, validations) = validations();
+    slow.current.store(-1, Ordering::SeqCst);
+    let first = ask(&validations, 0);
+    until_sent(&slow, 1).await;
+    slow.current.store(7, Ordering::SeqCst);
+    let second = ask(&validations, 0);
+    slow.gate.add_permits(2);
+    assert!(matches!(first.await.unwrap(), Err(Unvalidated::Failed(_))));
+    assert_eq!(version(second.await.unwrap()), 7);
+    // And when nobody waits, nothing is read.
+    assert_eq!(slow.sent.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_request_that_goes_away_takes_nobody_with_it() {
+    let (slow, validations) = validations();
+    let gone = ask(&validations, 0);
+    until_sent(&slow, 1).await;
+    gone.abort();
+    let stays = ask(&validations, 0);
+    slow.gate.add_permits(2);
+    assert_eq!(version(stays.await.unwrap()), 1);
+}

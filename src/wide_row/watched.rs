@@ -1,0 +1,123 @@
+//! A watched table: what an operator wants for it. Pure; a configuration file and the control keyspace both end here.
+
+use std::time::Duration;
+
+use super::names::TableName;
+
+/// One `[[table]]` entry, or one row of `watched_table`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedTable {
+    pub name: TableName,
+    pub mode: Mode,
+    pub late_writes: LateWrites,
+    /// A partition of this size is wide.
+    pub wide_bytes: u64,
+    /// What one bucket should hold; never more than `wide_bytes`.
+    pub target_bytes: u64,
+    /// A partition so large that it needed more gets larger buckets instead.
+    pub max_buckets: u32,
+    /// Partitions of `wide_row` for this table.
+    pub shards: u32,
+    /// The part of the partition key that is a time, where there is one.
+    pub time_bucket_column: Option<String>,
+    /// How much time one partition covers; only together with the column.
+    pub time_bucket_width: Option<Duration>,
+    /// How long after its end a time bucket is still written.
+    pub accept_limit: Option<Duration>,
+    /// A partition without writes for so long counts as closed.
+    pub quiet_for: Duration,
+    /// The filter policies, as text; at least one.
+    pub filter: Vec<String>,
+}
+
+impl WatchedTable {
+    /// The table with every setting at its default.
+    pub fn new(name: TableName) -> Self {
+        Self {
+            name,
+            mode: Mode::Serve,
+            late_writes: LateWrites::Invalidate,
+            wide_bytes: 64 << 20,
+            target_bytes: 8 << 20,
+            max_buckets: 128,
+            shards: 16,
+            time_bucket_column: None,
+            time_bucket_width: None,
+            accept_limit: None,
+            quiet_for: Duration::from_secs(6 * 3600),
+            filter: vec!["fuse16".to_owned()],
+        }
+    }
+}
+
+/// How far Narrows goes with a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing new is found or split. Writes are still checked against what is split already.
+    Off,
+    /// Wide partitions are reported.
+    Detect,
+    /// Wide partitions are split, and reads answered from there.
+    Serve,
+}
+
+impl Mode {
+    pub const ALL: [Self; 3] = [Self::Off, Self::Detect, Self::Serve];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Detect => "detect",
+            Self::Serve => "serve",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == text)
+    }
+}
+
+/// What happens to a write to a partition that is being split, or is split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LateWrites {
+    /// The split is taken out of service, then the write is made.
+    Invalidate,
+    /// The write is refused.
+    Reject,
+}
+
+impl LateWrites {
+    pub const ALL: [Self; 2] = [Self::Invalidate, Self::Reject];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Invalidate => "invalidate",
+            Self::Reject => "reject",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|late_writes| late_writes.as_str() == text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_as_they_are_written() {
+        for mode in Mode::ALL {
+            assert_eq!(Mode::parse(mode.as_str()), Some(mode));
+        }
+        for late_writes in LateWrites::ALL {
+            assert_eq!(LateWrites::parse(late_writes.as_str()), Some(late_writes));
+        }
+        for wrong in ["", "Serve", "on", "shadow"] {
+            assert_eq!(Mode::parse(wrong), None, "{wrong}");
+            assert_eq!(LateWrites::parse(wrong), None, "{wrong}");
+        }
+    }
+}
