@@ -108,7 +108,13 @@ fn readme_names_every_metric() {
 }
 
 fn is_metric(text: &str) -> bool {
-    let parts = ["narrows_proxy_", "narrows_upstream_", "narrows_build_"];
+    let parts = [
+        "narrows_proxy_",
+        "narrows_upstream_",
+        "narrows_build_",
+        "narrows_lookup_",
+        "narrows_redis_",
+    ];
     parts.iter().any(|part| text.starts_with(part))
         && text.chars().all(|c| c.is_ascii_lowercase() || c == '_')
 }

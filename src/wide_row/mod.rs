@@ -4,11 +4,14 @@
 //! what follows from them, all pure. `schema` makes the keyspace, `store` speaks with it. This is where `proxy` and
 //! `pipeline` meet: neither imports the other.
 
+pub mod breaker;
+pub mod cache;
 pub mod clock;
 pub mod freshness;
 pub mod layout;
 pub mod names;
 pub mod schema;
+pub mod shared_cache;
 pub mod state;
 pub mod store;
 pub mod validate;

@@ -10,6 +10,7 @@ mod events;
 mod handshake;
 mod limits;
 mod prepared;
+mod redis;
 mod schema;
 mod topology;
 mod transparency;

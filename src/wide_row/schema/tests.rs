@@ -83,7 +83,12 @@ fn columns_are_read_in_the_words_of_system_schema() {
     let of = "watched_table";
     expect(column(&mut made, of, "catalog"), "partition_key", 0, "text");
     expect(column(&mut made, of, "table_name"), "clustering", 1, "text");
-    expect(column(&mut made, "wide_row", "version"), "static", -1, "bigint");
+    expect(
+        column(&mut made, "wide_row", "version"),
+        "static",
+        -1,
+        "bigint",
+    );
     expect(
         column(&mut made, of, "seen_truncations"),
         "regular",

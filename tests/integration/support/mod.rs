@@ -1,5 +1,6 @@
 //! What the tests stand on: a real cluster, the real binary, and a client that shares no code with it.
 
+pub(crate) mod certificates;
 pub(crate) mod client;
 pub(crate) mod cluster;
 pub(crate) mod frame;
@@ -7,6 +8,7 @@ pub(crate) mod keyspace;
 pub(crate) mod metrics;
 pub(crate) mod proxy;
 pub(crate) mod random;
+pub(crate) mod redis;
 pub(crate) mod relay;
 pub(crate) mod request;
 pub(crate) mod response;
