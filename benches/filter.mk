@@ -2,8 +2,8 @@
 # Results: target/bench/filter.json.
 
 # How many keys the filter holds; 10000000 shows how it scales.
-BENCH_FILTER_KEYS ?= 1000000
+KEYS ?= 1000000
 
 .PHONY: bench-filter
 bench-filter: ## Nanoseconds per filter check, bytes per key, time of a rebuild
-	cargo bench --bench filter -- --keys $(BENCH_FILTER_KEYS) --out target/bench
+	cargo bench --bench filter -- --keys $(KEYS) --out target/bench

@@ -21,6 +21,7 @@ use crate::transport;
 use crate::upstream::balance::Balance;
 use crate::upstream::control::{Control, Health};
 use crate::upstream::dial::Dialer;
+use crate::wide_row::service::{Service, ServiceError};
 
 /// Up to this many threads carry sessions when nobody says otherwise: a sidecar is a guest on its machine.
 const AUTOMATIC_THREADS_MAX: usize = 4;
@@ -39,6 +40,15 @@ pub enum AppError {
     Io(#[from] io::Error),
 }
 
+impl From<ServiceError> for AppError {
+    fn from(error: ServiceError) -> Self {
+        match error {
+            ServiceError::Tls(error) => Self::Tls(error),
+            ServiceError::Thread(error) => Self::Io(error),
+        }
+    }
+}
+
 pub struct App {
     /// What runs, reloads included.
     config: Config,
@@ -48,6 +58,8 @@ pub struct App {
     workers: Arc<Workers>,
     readiness: Readiness,
     tasks: Vec<AbortHandle>,
+    /// Follows what is split; `None` in a plain relay.
+    service: Option<Service>,
 }
 
 /// Serves until SIGTERM or SIGINT.
@@ -77,12 +89,17 @@ impl App {
         let dialer = Dialer::new(config.upstream.connect_timeout, upstream_tls);
         let balance = Arc::new(Balance::default());
         let suspicion = Arc::new(Notify::new());
+        let service = match config.control.enabled {
+            true => Some(Service::start(&config)?),
+            false => None,
+        };
         let proxy = Proxy::new(
             config.clone(),
             balance.clone(),
             suspicion.clone(),
             client_tls,
             dialer.clone(),
+            service.as_ref().map(|service| service.wide_row.clone()),
         );
         let proxy = Arc::new(proxy);
         let workers = Arc::new(Workers::start(threads(&config))?);
@@ -103,6 +120,7 @@ impl App {
         spawn(admin::serve(admin, state, std::future::pending::<()>()));
         let mut tasks = vec![spawn(follow_health(
             control.health.subscribe(),
+            service.as_ref().map(|service| service.loaded.clone()),
             proxy.clone(),
             readiness.clone(),
         ))];
@@ -132,6 +150,7 @@ impl App {
             workers,
             readiness,
             tasks,
+            service,
         })
     }
 
@@ -181,7 +200,12 @@ impl App {
         }
         let deadline = Instant::now() + self.proxy.drain_timeout();
         // Waiting for threads blocks, and this thread must still close the listeners and answer `/readyz`.
-        let drained = tokio::task::spawn_blocking(move || self.workers.drain(deadline));
+        let drained = tokio::task::spawn_blocking(move || {
+            self.workers.drain(deadline);
+            if let Some(service) = self.service {
+                service.stop();
+            }
+        });
         if drained.await.is_err() {
             tracing::error!("draining panicked; please report this");
         }
@@ -287,20 +311,27 @@ fn threads(config: &Config) -> usize {
     }
 }
 
-/// Ready means: a client that connects now will be served.
+/// Ready means: a client that connects now will be served, its writes included.
 async fn follow_health(
     mut health: watch::Receiver<Health>,
+    loaded: Option<watch::Receiver<bool>>,
     proxy: Arc<Proxy>,
     readiness: Readiness,
 ) {
     let mode = proxy.config.topology.mode;
     let mut mirrored = proxy.mirrored.subscribe();
+    // A plain relay has nothing to load.
+    let mut loaded = loaded.unwrap_or_else(|| watch::Sender::new(true).subscribe());
     loop {
         let now = health.borrow_and_update().clone();
         let listens = mode == TopologyMode::Single || !mirrored.borrow_and_update().is_empty();
+        let is_loaded = *loaded.borrow_and_update();
         match (now, mode) {
             (Health::Connected, _) if !listens => {
                 readiness.set_not_ready("no node is mirrored yet")
+            }
+            (Health::Connected, _) | (Health::Blind(_), TopologyMode::Single) if !is_loaded => {
+                readiness.set_not_ready("what is split is not known yet")
             }
             (Health::Connected, _) | (Health::Blind(_), TopologyMode::Single) => {
                 readiness.set_ready()
@@ -311,6 +342,7 @@ async fn follow_health(
         let changed = tokio::select! {
             changed = health.changed() => changed,
             changed = mirrored.changed() => changed,
+            Ok(()) = loaded.changed() => Ok(()),
         };
         if changed.is_err() {
             return;

@@ -112,8 +112,11 @@ fn is_metric(text: &str) -> bool {
         "narrows_proxy_",
         "narrows_upstream_",
         "narrows_build_",
+        "narrows_filter_",
+        "narrows_follow_",
         "narrows_lookup_",
         "narrows_redis_",
+        "narrows_validation_",
     ];
     parts.iter().any(|part| text.starts_with(part))
         && text.chars().all(|c| c.is_ascii_lowercase() || c == '_')

@@ -21,7 +21,12 @@ impl Keys {
         Self { present, absent }
     }
 
-    pub(crate) fn present(&self) -> impl Iterator<Item = &[u8]> {
+    /// How many are present, and as many are absent.
+    pub(crate) fn count(&self) -> usize {
+        self.present.len()
+    }
+
+    pub(crate) fn present(&self) -> impl Iterator<Item = &[u8]> + Clone {
         self.present.iter().map(<[u8; KEY]>::as_slice)
     }
 

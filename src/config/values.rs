@@ -8,6 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::filter::spec;
 use crate::statement::lexer::{Lexer, Token};
 use crate::wide_row::names::TableName;
 use crate::wide_row::schema::replication::Replication;
@@ -338,12 +339,11 @@ pub(super) fn late_writes(setting: &Setting) -> Checked<LateWrites> {
 
 /// The policies of a filter.
 pub(super) fn filter(setting: &Setting) -> Checked<Vec<String>> {
-    let expected = "expected a list of at least one policy, such as [\"fuse16\"]";
-    let policies = setting.list().filter(|policies| {
-        !policies.is_empty() && policies.iter().all(|policy| !policy.is_empty())
-    });
-    let policies = policies.ok_or(expected)?;
-    Ok(policies.into_iter().map(str::to_owned).collect())
+    let expected = "expected a list of policies, such as [\"fuse16\"]";
+    let policies: Vec<&str> = setting.list().ok_or(expected)?;
+    let policies: Vec<String> = policies.into_iter().map(str::to_owned).collect();
+    spec::parse(&policies).map_err(|error| error.to_string())?;
+    Ok(policies)
 }
 
 fn one_of<const N: usize>(words: [&str; N]) -> String {

@@ -104,19 +104,30 @@ impl FilterPolicy for BloomPolicy {
 /// Fixed, so that the same keys give the same bytes. Its bytes travel with the stored filter.
 const SEED: [u8; 32] = *b"narrows: bloom over xxh3 hashes.";
 
-pub(super) fn build(sizing: Sizing, hashes: &[u64]) -> Option<Bloom<u64>> {
+/// A hash in a filter that is asked. It hashes as a `u64` does; a type of its own gives [`check`] a copy of the
+/// crate's code to itself, into which the hash functions are inlined instead of called once per probe.
+#[derive(Debug, Clone, Copy, Hash)]
+pub(super) struct Probed(u64);
+
+pub(super) fn build(sizing: Sizing, hashes: &[u64]) -> Option<Bloom<Probed>> {
     let bytes = sizing.bytes(hashes.len());
-    let mut bloom = Bloom::new_with_seed(bytes, hashes.len().max(1), &SEED).ok()?;
+    let mut bloom = Bloom::<u64>::new_with_seed(bytes, hashes.len().max(1), &SEED).ok()?;
     for hash in hashes {
         bloom.set(hash);
     }
-    Some(bloom)
+    Bloom::from_bytes(bloom.into_bytes()).ok()
+}
+
+/// The only caller of the crate's check: a second one would undo what [`Probed`] is for.
+#[inline(never)]
+pub(super) fn check(bloom: &Bloom<Probed>, hash: u64) -> bool {
+    bloom.check(&Probed(hash))
 }
 
 /// More hash functions than any size we accept leads to.
 const FUNCTIONS_MAX: u32 = 64;
 
-pub(super) fn decode(bytes: &[u8]) -> Result<Bloom<u64>, DecodeError> {
+pub(super) fn decode(bytes: &[u8]) -> Result<Bloom<Probed>, DecodeError> {
     let bloom = Bloom::from_slice(bytes).map_err(DecodeError::Dimensions)?;
     // The crate divides by the number of bits, and asks once per function.
     if bloom.len() < 8 || bloom.number_of_hash_functions() > FUNCTIONS_MAX {

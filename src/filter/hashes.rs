@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bloomfilter::Bloom;
 use xorf::{BinaryFuse16, Filter as _};
 
-use super::bloom::{self, Sizing};
+use super::bloom::{self, Probed, Sizing};
 use super::fuse;
 use super::policy::{DecodeError, Filter, FilterBuilder, HashedKey, Target};
 
@@ -40,7 +40,7 @@ pub(super) enum Structure {
 /// The structure that was built.
 pub(super) enum HashSet {
     Fuse(BinaryFuse16),
-    Bloom(Bloom<u64>),
+    Bloom(Bloom<Probed>),
     /// Matches everything: the last resort of a build whose re-check failed.
     Everything,
 }
@@ -75,7 +75,7 @@ impl HashSet {
     fn contains(&self, hash: u64) -> bool {
         match self {
             Self::Fuse(fuse) => fuse.contains(&hash),
-            Self::Bloom(bloom) => bloom.check(&hash),
+            Self::Bloom(bloom) => bloom::check(bloom, hash),
             Self::Everything => true,
         }
     }

@@ -5,6 +5,7 @@
 //!
 //! - [`policy`]: the traits, what can be asked ([`Target`]) and how keys are hashed.
 //! - [`fuse`], [`bloom`], [`prefix`]: the policies; `hashes` is what they share.
+//! - [`spec`]: policies as the configuration writes them.
 //! - [`composite`]: several policies ANDed, and the block they are stored in.
 //! - [`snapshot`]: a table's immutable snapshot; `overlay` holds the keys inserted since it was built.
 //! - [`table`]: the handle that readers ask and a background task rebuilds; `stored` is its form on disk.
@@ -19,6 +20,7 @@ mod overlay;
 pub mod policy;
 pub mod prefix;
 pub mod snapshot;
+pub mod spec;
 mod stored;
 pub mod table;
 
@@ -33,5 +35,6 @@ pub use policy::{
 };
 pub use prefix::{LeadingColumns, PrefixExtractor, PrefixPolicy};
 pub use snapshot::{Snapshot, Stats};
+pub use spec::SpecError;
 pub use stored::Restored;
 pub use table::{BuiltShard, Installed, Rebuild, TableFilter};

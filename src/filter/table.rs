@@ -2,13 +2,11 @@
 //! store inserts keys; a background task rebuilds one shard at a time in steps that it can spread as it likes:
 //! begin, add every key, build (the long step, on no lock), install.
 
-use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
 
 use super::composite::{Composite, CompositeBuilder};
-use super::overlay::Overlay;
 use super::policy::{HashedKey, Policies, Target, shard_of};
 use super::snapshot::{Shard, Snapshot, Stats};
 
@@ -21,8 +19,26 @@ const SHARD_KEYS: usize = 1 << 18;
 #[derive(Debug)]
 pub struct TableFilter {
     snapshot: ArcSwap<Snapshot>,
-    /// Writers take turns; readers never come here. One entry per shard.
-    rebuilds: Mutex<Vec<Option<Pending>>>,
+    /// Writers take turns; readers never come here.
+    writers: Mutex<Writers>,
+}
+
+/// What writers share.
+#[derive(Debug)]
+struct Writers {
+    /// One entry per shard.
+    rebuilds: Vec<Option<Pending>>,
+    /// Replaced snapshots that readers still held, so that none of them is the last and has to free a shard.
+    retired: Vec<Arc<Snapshot>>,
+}
+
+impl Writers {
+    /// Frees what no reader holds any more. A snapshot that was replaced finds no new readers, so a count of one
+    /// stays one.
+    fn retire(&mut self, old: Arc<Snapshot>) {
+        self.retired.push(old);
+        self.retired.retain(|old| Arc::strong_count(old) > 1);
+    }
 }
 
 /// A rebuild that has begun and is not installed.
@@ -41,10 +57,13 @@ impl TableFilter {
     }
 
     pub(super) fn from_snapshot(snapshot: Snapshot) -> Self {
-        let rebuilds = snapshot.shards.iter().map(|_| None).collect();
+        let writers = Writers {
+            rebuilds: snapshot.shards.iter().map(|_| None).collect(),
+            retired: Vec::new(),
+        };
         Self {
             snapshot: ArcSwap::from_pointee(snapshot),
-            rebuilds: Mutex::new(rebuilds),
+            writers: Mutex::new(writers),
         }
     }
 
@@ -87,17 +106,17 @@ impl TableFilter {
     /// Seen by every check that starts after the return. Each call copies the overlays it touches, so many keys
     /// belong into one call.
     pub fn insert_all<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) {
-        let mut rebuilds = self.lock();
+        let mut writers = self.lock();
         let mut next = Snapshot::clone(&self.snapshot.load());
         for key in keys {
             let key = HashedKey::new(key.as_ref());
             let index = shard_of(key.hash(), next.shards.len());
             Arc::make_mut(&mut next.shards[index]).insert(&next.policies, &key);
-            if let Some(pending) = &mut rebuilds[index] {
+            if let Some(pending) = &mut writers.rebuilds[index] {
                 pending.since.insert(&next.policies, &key);
             }
         }
-        self.snapshot.store(Arc::new(next));
+        writers.retire(self.snapshot.swap(Arc::new(next)));
     }
 
     /// Shards that match too much: never built, not readable, without a part for a policy, or with an overlay
@@ -114,12 +133,12 @@ impl TableFilter {
     /// Starts to rebuild one of the [`Self::shards`]. The keys to add must be read *after* this returns: what is inserted from now
     /// on is kept beside them, what was inserted before is not. Beginning again gives up an earlier one.
     pub fn begin_rebuild(&self, shard: usize) -> Rebuild {
-        let mut rebuilds = self.lock();
+        let mut writers = self.lock();
         let snapshot = self.snapshot.load();
         let ticket = Arc::new(());
         // Without a base its overlay is bounded by the smallest size there is.
         let since = Shard::unknown(&snapshot.policies);
-        rebuilds[shard] = Some(Pending {
+        writers.rebuilds[shard] = Some(Pending {
             ticket: Arc::clone(&ticket),
             since,
         });
@@ -133,15 +152,20 @@ impl TableFilter {
 
     /// Replaces the shard. Readers go on with the old one until they ask again.
     pub fn install(&self, built: BuiltShard) -> Installed {
-        let mut rebuilds = self.lock();
-        let pending = &mut rebuilds[built.shard];
-        let current = pending
+        let mut writers = self.lock();
+        let current = writers.rebuilds[built.shard]
             .take_if(|pending| Arc::ptr_eq(&pending.ticket, &built.ticket))
             .map(|pending| pending.since.overlay);
         let Some(overlay) = current else {
             return Installed::Superseded;
         };
-        self.replace(built.shard, built.composite, overlay);
+        let shard = Shard {
+            base: Some(Arc::new(built.composite)),
+            complete: true,
+            overlay,
+        };
+        let next = self.snapshot.load().with(built.shard, shard);
+        writers.retire(self.snapshot.swap(Arc::new(next)));
         Installed::Yes
     }
 
@@ -158,21 +182,9 @@ impl TableFilter {
         self.install(rebuild.build())
     }
 
-    fn replace(&self, index: usize, base: Composite, overlay: Overlay) {
-        let shard = Shard {
-            base: Some(Arc::new(base)),
-            complete: true,
-            overlay,
-        };
-        let next = self.snapshot.load().with(index, shard);
-        let old = self.snapshot.swap(Arc::new(next));
-        // Freed here if no reader holds it, rather than by a reader.
-        mem::drop(old);
-    }
-
     /// Nothing in here is left half-done by a panic: the snapshot is stored last.
-    fn lock(&self) -> MutexGuard<'_, Vec<Option<Pending>>> {
-        self.rebuilds.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Writers> {
+        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -221,4 +233,30 @@ pub enum Installed {
     Yes,
     /// Another rebuild of the shard has begun or was installed since; this one changed nothing.
     Superseded,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::FusePolicy;
+    use super::*;
+
+    #[test]
+    fn a_replaced_snapshot_is_freed_by_a_writer_and_not_by_its_last_reader() {
+        let policies: Policies = Arc::new([Arc::new(FusePolicy)]);
+        let filter = TableFilter::new(policies, 1);
+        let retired = || filter.lock().retired.len();
+        let key = b"a key".as_slice();
+        assert_eq!(filter.rebuild_shard(0, [key]), Installed::Yes);
+        assert_eq!(retired(), 0, "nobody held the first one");
+
+        let reader = filter.snapshot();
+        let watched = Arc::downgrade(&reader);
+        assert_eq!(filter.rebuild_shard(0, [key]), Installed::Yes);
+        assert_eq!(retired(), 1);
+        drop(reader);
+        assert!(watched.upgrade().is_some(), "the reader freed it");
+        filter.insert(key);
+        assert_eq!(retired(), 0);
+        assert!(watched.upgrade().is_none());
+    }
 }

@@ -11,6 +11,7 @@ pub(super) const CLIENT_BYTES_TOTAL: &str = "narrows_proxy_client_bytes_total";
 pub(super) const UPSTREAM_BYTES_TOTAL: &str = "narrows_proxy_upstream_bytes_total";
 pub(super) const CLOSES_TOTAL: &str = "narrows_proxy_closes_total";
 pub(super) const HELD_SCHEMA_CHANGES_TOTAL: &str = "narrows_proxy_held_schema_changes_total";
+pub(super) const HELD_WRITES_TOTAL: &str = "narrows_proxy_held_writes_total";
 pub(super) const DIAL_FAILURES_TOTAL: &str = "narrows_upstream_dial_failures_total";
 pub(super) const PREPARED_UPSTREAM_TOTAL: &str = "narrows_proxy_prepared_upstream_total";
 pub(super) const PREPARED_STATEMENTS: &str = "narrows_proxy_prepared_statements";
@@ -70,6 +71,9 @@ pub struct Metrics {
     pub client_bytes: Counter,
     pub upstream_bytes: Counter,
     pub held_schema_changes: Counter,
+    /// Writes that waited for a refresh of what is split, and then went on.
+    pub held_writes_released: Counter,
+    pub held_writes_refused: Counter,
     pub dial_failures: Counter,
     pub prepared: Gauge,
     /// Statements that the proxy prepared on a node by itself, before their first use there.
@@ -80,6 +84,7 @@ pub struct Metrics {
 impl Metrics {
     pub fn register() -> Self {
         let decision = |decision: &'static str| counter!(REQUESTS_TOTAL, "decision" => decision);
+        let held_write = |outcome: &'static str| counter!(HELD_WRITES_TOTAL, "outcome" => outcome);
         Self {
             connections: gauge!(CONNECTIONS),
             accepted: counter!(ACCEPTED_TOTAL),
@@ -92,6 +97,8 @@ impl Metrics {
             client_bytes: counter!(CLIENT_BYTES_TOTAL),
             upstream_bytes: counter!(UPSTREAM_BYTES_TOTAL),
             held_schema_changes: counter!(HELD_SCHEMA_CHANGES_TOTAL),
+            held_writes_released: held_write("released"),
+            held_writes_refused: held_write("refused"),
             dial_failures: counter!(DIAL_FAILURES_TOTAL),
             prepared: gauge!(PREPARED_STATEMENTS),
             prepared_upstream: counter!(PREPARED_UPSTREAM_TOTAL),

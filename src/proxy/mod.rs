@@ -17,6 +17,7 @@ mod response;
 mod session;
 mod system_tables;
 mod topology;
+mod watching;
 pub mod worker;
 
 use std::collections::HashSet;
@@ -30,6 +31,7 @@ use tokio::sync::{Notify, watch};
 use crate::config::Config;
 use crate::upstream::balance::Balance;
 use crate::upstream::dial::Dialer;
+use crate::wide_row::service::WideRow;
 
 pub use metrics::{Close, Metrics};
 pub use prepared::Registry;
@@ -45,6 +47,8 @@ pub struct Proxy {
     pub suspicion: Arc<Notify>,
     /// Addresses that mirrored nodes listen on now.
     pub mirrored: watch::Sender<HashSet<SocketAddr>>,
+    /// What is split; `None` in a plain relay.
+    pub(super) wide_row: Option<WideRow>,
     dialer: Dialer,
     connections: AtomicUsize,
     turning_away: AtomicUsize,
@@ -66,6 +70,7 @@ impl Proxy {
         suspicion: Arc<Notify>,
         client_tls: Option<Arc<rustls::ServerConfig>>,
         dialer: Dialer,
+        wide_row: Option<WideRow>,
     ) -> Self {
         let reloadable = Reloadable {
             client_tls: RwLock::new(client_tls),
@@ -80,6 +85,7 @@ impl Proxy {
             connections: AtomicUsize::new(0),
             turning_away: AtomicUsize::new(0),
             dialer,
+            wide_row,
             config,
             balance,
             suspicion,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::prepared::Statement;
+use super::watching::Stale;
 use crate::protocol::Envelope;
 use crate::statement::TopologySelect;
 
@@ -64,4 +65,6 @@ pub(super) enum Taken {
     Refused(Vec<u8>),
     /// The node behind this session does not have these statements yet; then the request goes on.
     PrepareFirst(Vec<Arc<Statement>>),
+    /// It writes, and what is split is not known well enough.
+    HoldWrite(Stale, Held),
 }

@@ -12,7 +12,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use super::watching::Concern;
 use crate::protocol::Version;
+use crate::protocol::response::result;
 use crate::statement::Shape;
 
 /// Texts are kept within this many bytes in all, whatever their number.
@@ -39,6 +41,10 @@ pub struct Statement {
     pub text: String,
     /// The keyspace that its unqualified names were in.
     pub keyspace: Option<String>,
+    /// Which tables it touches; nothing where nobody follows what is split.
+    pub(super) concern: Concern,
+    /// Which bound values are the partition key.
+    pub(super) key_indices: Box<[u16]>,
     /// What clients of each protocol version were told about its columns, as a fingerprint; 0: nothing yet. Where a node
     /// now says otherwise, the table was changed, and the client must learn that.
     told: [AtomicU64; 3],
@@ -61,6 +67,8 @@ impl Statement {
             shape,
             text: text.to_owned(),
             keyspace: keyspace.map(str::to_owned),
+            concern: Concern::Nothing,
+            key_indices: Box::default(),
             nodes: AtomicU64::new(0),
             used: AtomicBool::new(false),
         }
@@ -145,6 +153,10 @@ impl Registry {
         statement.id = id.into();
         statement.told[version as usize] = AtomicU64::new(fingerprint(columns));
         statement.set_on(node);
+        if statement.concern != Concern::Nothing {
+            let indices = result::partition_key_indices(version, columns);
+            statement.key_indices = indices.unwrap_or_default().into();
+        }
         known.text_bytes += statement.text.len();
         match known.by_id.get(id).cloned() {
             Some(before) => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::pending::{BoundValue, Held, Pending, Taken, TopologyRead};
 use super::prepared::Statement;
 use super::session::{Session, Stage};
+use super::watching::{Concern, Stale, bound_key};
 use crate::config::TopologyMode;
 use crate::protocol::header::{Header, Version, flag, opcode};
 use crate::protocol::request::parameters::Parameters;
@@ -15,7 +16,8 @@ use crate::protocol::response::error::{self, ErrorCode};
 use crate::protocol::splitter::{Framing, Verdict, View};
 use crate::protocol::types::{Cursor, Value};
 use crate::protocol::{Compression, ProtocolError};
-use crate::statement::{Shape, TopologySelect, classify};
+use crate::statement::{Shape, TopologySelect, classify, touches};
+use crate::wide_row::service::WideRow;
 
 /// Replies that take work of ours, at a time on one connection; drivers have one or two.
 const HELD_MAX: usize = 256;
@@ -33,6 +35,8 @@ enum Decision {
     Refuse(Vec<u8>, Refusal),
     /// Prepare these upstream, then decide again.
     PrepareFirst(Vec<Arc<Statement>>),
+    /// Find out what is split, then decide again.
+    HoldWrite(Stale, Held),
 }
 
 /// Where the unqualified names of a request are.
@@ -68,7 +72,9 @@ impl Session {
             return Verdict::More;
         }
         let decision = match self.decide(view.header, view.body) {
-            Ok(Decision::Refuse(..) | Decision::PrepareFirst(_)) if !view.complete => {
+            Ok(Decision::Refuse(..) | Decision::PrepareFirst(_) | Decision::HoldWrite(..))
+                if !view.complete =>
+            {
                 return Verdict::More;
             }
             Ok(decision) => decision,
@@ -98,6 +104,11 @@ impl Session {
                 self.taken
                     .borrow_mut()
                     .push_back(Taken::PrepareFirst(statements));
+                return Verdict::Take;
+            }
+            Decision::HoldWrite(stale, held) => {
+                let mut taken = self.taken.borrow_mut();
+                taken.push_back(Taken::HoldWrite(stale, held));
                 return Verdict::Take;
             }
         }
@@ -155,11 +166,56 @@ impl Session {
         if !statement.is_on(self.node) && self.stage.get() == Stage::Established {
             return Ok(Decision::PrepareFirst(vec![statement]));
         }
+        if let Some(wide_row) = &self.proxy.wide_row {
+            if let Some(decision) = self.hold_if_stale(wide_row, &statement.concern) {
+                return Ok(decision);
+            }
+            self.consider_execute(wide_row, &statement, message.clone())?;
+        }
         match &statement.shape {
             Shape::Other => Ok(Decision::Forward),
             shape => {
                 let parameters = || execute::parameters(self.version.get(), message);
                 self.decide_shape(shape.clone(), parameters)
+            }
+        }
+    }
+
+    /// A write waits while what is split is not known well enough.
+    fn hold_if_stale(&self, wide_row: &WideRow, concern: &Concern) -> Option<Decision> {
+        let stale = concern.stale(&wide_row.known)?;
+        Some(match Held::begin(&self.held, HELD_MAX) {
+            Some(held) => Decision::HoldWrite(stale, held),
+            None => overloaded("writes that wait for the control keyspace"),
+        })
+    }
+
+    /// A read of a watched table whose key is bound is checked against its filter.
+    fn consider_execute(
+        &self,
+        wide_row: &WideRow,
+        statement: &Statement,
+        message: Cursor<'_>,
+    ) -> Result<()> {
+        let Concern::Reads { keyspace, table } = &statement.concern else {
+            return Ok(());
+        };
+        if let Some(watched) = wide_row.known.table(keyspace, table) {
+            let parameters = execute::parameters(self.version.get(), message)?;
+            if let Some(key) = bound_key(&statement.key_indices, &parameters.values) {
+                self.consider_read(wide_row, watched, key);
+            }
+        }
+        Ok(())
+    }
+
+    /// The tables of a text, with the keyspace that the request or the connection names.
+    fn concern(&self, text: &str, named: Option<&str>) -> Concern {
+        match self.unqualified_names(named) {
+            Names::Unsettled => Concern::new(touches(text), None),
+            Names::InSystem | Names::Elsewhere => {
+                let keyspace = self.keyspace.borrow();
+                Concern::new(touches(text), named.or(keyspace.as_deref()))
             }
         }
     }
@@ -173,10 +229,16 @@ impl Session {
             names = parameters().map(|parameters| self.unqualified_names(parameters.keyspace));
             names == Ok(Names::InSystem)
         });
-        match names? {
-            Names::Unsettled => Ok(unsettled()),
-            Names::InSystem | Names::Elsewhere => self.decide_shape(shape, parameters),
+        if names? == Names::Unsettled {
+            return Ok(unsettled());
         }
+        if let Some(wide_row) = &self.proxy.wide_row {
+            let concern = self.concern(&text, parameters()?.keyspace);
+            if let Some(decision) = self.hold_if_stale(wide_row, &concern) {
+                return Ok(decision);
+            }
+        }
+        self.decide_shape(shape, parameters)
     }
 
     /// Where unqualified names are, for a request that names this keyspace or none.
@@ -217,13 +279,7 @@ impl Session {
     fn watch_held(&self, pending: impl FnOnce(Held) -> Pending) -> Decision {
         match Held::begin(&self.held, HELD_MAX) {
             Some(held) => Decision::Watch(pending(held)),
-            None => {
-                let text = "narrows: too many schema changes and reads of system tables at once on this connection";
-                Decision::Refuse(
-                    error::encode(ErrorCode::Overloaded, text),
-                    Refusal::Rejected,
-                )
-            }
+            None => overloaded("schema changes and reads of system tables"),
         }
     }
 
@@ -239,26 +295,53 @@ impl Session {
             return Ok(unsettled());
         }
         let keyspace = self.keyspace.borrow();
-        let statement = Statement::new(shape, &text, named.or(keyspace.as_deref()));
+        let mut statement = Statement::new(shape, &text, named.or(keyspace.as_deref()));
+        if self.proxy.wide_row.is_some() {
+            statement.concern = self.concern(&text, named);
+        }
         Ok(Decision::Watch(Pending::Prepare(statement)))
     }
 
     fn decide_batch(&self, message: Cursor<'_>) -> Result<Decision> {
         let mut missing = Vec::new();
-        let unknown = batch::first_unknown_id(message, |id| match self.proxy.prepared.get(id) {
-            Some(statement) if !statement.is_on(self.node) => {
-                missing.push(statement);
-                true
-            }
-            found => found.is_some(),
-        })?;
+        let unknown =
+            batch::first_unknown_id(message.clone(), |id| match self.proxy.prepared.get(id) {
+                Some(statement) if !statement.is_on(self.node) => {
+                    missing.push(statement);
+                    true
+                }
+                found => found.is_some(),
+            })?;
         Ok(match unknown {
             Some(id) => Decision::Refuse(error::unprepared(id), Refusal::Unprepared),
             None if missing.is_empty() || self.stage.get() != Stage::Established => {
-                Decision::Forward
+                return self.decide_known_batch(message);
             }
             None => Decision::PrepareFirst(missing),
         })
+    }
+
+    /// A batch writes what any of its statements does.
+    fn decide_known_batch(&self, message: Cursor<'_>) -> Result<Decision> {
+        let Some(wide_row) = &self.proxy.wide_row else {
+            return Ok(Decision::Forward);
+        };
+        let mut stale = None;
+        let keyspace = batch::keyspace(self.version.get(), message.clone())?;
+        batch::each(message, |statement| {
+            let decision = match statement {
+                batch::Statement::Prepared(id) => {
+                    let statement = self.proxy.prepared.get(id);
+                    statement.and_then(|known| self.hold_if_stale(wide_row, &known.concern))
+                }
+                batch::Statement::Text(text) => {
+                    let concern = self.concern(&text, keyspace);
+                    self.hold_if_stale(wide_row, &concern)
+                }
+            };
+            stale = stale.take().or(decision);
+        })?;
+        Ok(stale.unwrap_or(Decision::Forward))
     }
 }
 
@@ -269,6 +352,14 @@ fn is_needed_whole(header: Header) -> bool {
         opcode::EXECUTE => header.has(flag::CUSTOM_PAYLOAD),
         _ => false,
     }
+}
+
+fn overloaded(what: &str) -> Decision {
+    let text = format!("narrows: too many {what} at once on this connection");
+    Decision::Refuse(
+        error::encode(ErrorCode::Overloaded, &text),
+        Refusal::Rejected,
+    )
 }
 
 /// Only for names of topology tables: what else they could mean must not be answered with real addresses.

@@ -52,6 +52,8 @@ pub(super) struct Session {
     replying: Cell<bool>,
     /// Requests whose replies take work of ours.
     pub(super) held: Rc<Cell<usize>>,
+    /// Partitions that are being looked up beside requests.
+    pub(super) lookups: Rc<Cell<usize>>,
     /// A request was taken out and is not dealt with yet.
     taking: Cell<bool>,
     /// The session has ended; whoever still works for it need not go on.
@@ -114,6 +116,7 @@ impl Session {
             replies: Cell::new(0),
             replying: Cell::new(false),
             held: Rc::default(),
+            lookups: Rc::default(),
             taking: Cell::new(false),
             closed: Cell::new(false),
             last_own_stream: Cell::new(super::own::FIRST_STREAM),
@@ -218,7 +221,7 @@ impl Session {
 
     /// Deals with a request that was taken out of the stream, as `judge_request` left word.
     async fn take_request(
-        &self,
+        self: &Rc<Self>,
         request: Envelope,
         direction: &mut Direction<'_>,
     ) -> Option<Ending> {
@@ -243,6 +246,12 @@ impl Session {
                             return refused.is_err().then_some(Ending::Quiet(Close::Client));
                         }
                     }
+                }
+                Some(Taken::HoldWrite(stale, held)) => {
+                    // Only a proxy that follows something finds it stale.
+                    let wide_row = self.proxy.wide_row.clone()?;
+                    self.hold_write(wide_row, stale, request, held);
+                    return None;
                 }
                 None => return None,
             }

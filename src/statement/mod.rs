@@ -6,9 +6,11 @@
 pub mod classify;
 pub mod lexer;
 pub mod topology;
+pub mod touches;
 
 pub use classify::{Shape, classify};
 pub use topology::TopologySelect;
+pub use touches::{Touches, touches};
 
 /// A name as CQL takes it whatever its letters are.
 pub fn quoted(name: &str) -> String {

@@ -47,8 +47,15 @@ impl LogControl {
     }
 }
 
+/// The driver of the control keyspace tells of every connection, and in detail of every statement: only its troubles are
+/// shown, unless it is named in the level.
 fn parse(level: &str) -> Result<EnvFilter, LogError> {
-    EnvFilter::try_new(level).map_err(|reason| LogError::Filter {
+    let quiet = if level.contains("scylla") {
+        level.to_owned()
+    } else {
+        format!("{level},scylla=error,scylla_cql=error")
+    };
+    EnvFilter::try_new(quiet).map_err(|reason| LogError::Filter {
         level: level.to_owned(),
         reason,
     })
@@ -91,5 +98,11 @@ mod tests {
         );
         control.set_level("off").expect("off is a level");
         assert!(!tracing::enabled!(tracing::Level::ERROR));
+        control.set_level("trace").expect("trace is a level");
+        assert!(!tracing::enabled!(target: "scylla::client", tracing::Level::WARN));
+        control
+            .set_level("info,scylla=debug")
+            .expect("a filter by target");
+        assert!(tracing::enabled!(target: "scylla::client", tracing::Level::DEBUG));
     }
 }

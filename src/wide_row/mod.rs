@@ -1,17 +1,31 @@
 //! What is split: the durable record of every split partition, and everything a proxy knows about it.
 //!
-//! The truth is the table `wide_row` of the control keyspace. `names`, `state`, `layout`, `view` and `watched` are its nouns and
-//! what follows from them, all pure. `schema` makes the keyspace, `store` speaks with it. This is where `proxy` and
-//! `pipeline` meet: neither imports the other.
+//! The truth is the table `wide_row` of the control keyspace.
+//! - `names`, `state`, `layout`, `view`, `watched`: its nouns and what follows from them, all pure.
+//! - `schema` makes the keyspace, `store` speaks with it.
+//! - `follow` keeps a proxy's knowledge (`known`) fresh; `freshness` and `clock` say how fresh; `snapshot` keeps filters over
+//!   a restart.
+//! - `lookup` answers whether a partition is split: `validate` asks for the shard's version, `cache` and `shared_cache`
+//!   for the layout.
+//! - `service` runs all of it beside the proxy.
+//!
+//! This is where `proxy` and `pipeline` meet: neither imports the other.
 
 pub mod breaker;
 pub mod cache;
 pub mod clock;
+pub mod follow;
 pub mod freshness;
+pub mod known;
 pub mod layout;
+pub mod lookup;
+pub mod metrics;
 pub mod names;
 pub mod schema;
+pub mod service;
 pub mod shared_cache;
+pub mod slot;
+pub mod snapshot;
 pub mod state;
 pub mod store;
 pub mod validate;

@@ -38,6 +38,25 @@ impl PartitionKey {
         Self(bytes.into())
     }
 
+    /// From the serialized values of its columns. `None` for no columns, and for values longer than Cassandra allows.
+    pub fn from_components(components: &[&[u8]]) -> Option<Self> {
+        let fits = |component: &&[u8]| component.len() <= usize::from(u16::MAX);
+        if components.is_empty() || !components.iter().all(fits) {
+            return None;
+        }
+        if let [only] = components {
+            return Some(Self::new(*only));
+        }
+        let mut bytes = Vec::new();
+        for component in components {
+            let length = u16::try_from(component.len()).ok()?;
+            bytes.extend_from_slice(&length.to_be_bytes());
+            bytes.extend_from_slice(component);
+            bytes.push(0);
+        }
+        Some(Self::new(bytes))
+    }
+
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -60,6 +79,16 @@ impl fmt::Debug for PartitionKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Generation(pub i32);
 
+impl Generation {
+    /// The first of a partition: the seconds since 2020. Were it 1, a control keyspace that was lost and made anew would
+    /// count from there again, and meet the buckets and the cached layouts of the generations before.
+    pub fn first(unix_seconds: u64) -> Self {
+        const SECONDS_1970_TO_2020: u64 = 1_577_836_800;
+        let seconds = unix_seconds.saturating_sub(SECONDS_1970_TO_2020);
+        Self(i32::try_from(seconds).unwrap_or(i32::MAX / 2).max(1))
+    }
+}
+
 impl fmt::Display for Generation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(out)
@@ -75,5 +104,39 @@ impl Version {
     /// nothing: behind a clock that is ahead, all others count up.
     pub fn after(self, now_micros: i64) -> Self {
         Self(now_micros.max(self.0.saturating_add(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_serialized_as_cassandra_hashes_them() {
+        let key = |components: &[&[u8]]| PartitionKey::from_components(components);
+        assert_eq!(key(&[b"one"]).unwrap().bytes(), b"one");
+        assert_eq!(
+            key(&[b"one", b"", &[7]]).unwrap().bytes(),
+            b"\x00\x03one\x00\x00\x00\x00\x00\x01\x07\x00"
+        );
+        assert_eq!(key(&[]), None);
+        assert_eq!(key(&[&[0; 65_536]]), None);
+        assert_eq!(key(&[b"a", &[0; 65_536]]), None);
+    }
+
+    #[test]
+    fn more_shards_are_parts_of_fewer() {
+        for number in 0..200_u32 {
+            let key = PartitionKey::new(number.to_be_bytes());
+            assert_eq!(key.shard(64) / 4, key.shard(16));
+        }
+    }
+
+    #[test]
+    fn first_generations_of_other_times_differ() {
+        let year = 365 * 24 * 3600;
+        let (one, two) = (50 * year, 60 * year);
+        assert!(Generation::first(one) < Generation::first(two));
+        assert!(Generation::first(0) == Generation(1) && Generation::first(u64::MAX).0 > 0);
     }
 }

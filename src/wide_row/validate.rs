@@ -42,6 +42,7 @@ pub struct Validations<R> {
     pub metrics: Metrics,
 }
 
+#[derive(Clone)]
 pub struct Metrics {
     pub sent: Counter,
     pub failed: Counter,

@@ -50,6 +50,33 @@ impl WatchedTable {
     }
 }
 
+impl WatchedTable {
+    /// The settings in which the other differs, by their names.
+    pub fn differences(&self, other: &Self) -> Vec<&'static str> {
+        let differ = [
+            ("mode", self.mode != other.mode),
+            ("late_writes", self.late_writes != other.late_writes),
+            ("wide_bytes", self.wide_bytes != other.wide_bytes),
+            ("target_bytes", self.target_bytes != other.target_bytes),
+            ("max_buckets", self.max_buckets != other.max_buckets),
+            ("shards", self.shards != other.shards),
+            (
+                "time_bucket_column",
+                self.time_bucket_column != other.time_bucket_column,
+            ),
+            (
+                "time_bucket_width",
+                self.time_bucket_width != other.time_bucket_width,
+            ),
+            ("accept_limit", self.accept_limit != other.accept_limit),
+            ("quiet_for", self.quiet_for != other.quiet_for),
+            ("filter", self.filter != other.filter),
+        ];
+        let differ = differ.into_iter().filter(|(_, differs)| *differs);
+        differ.map(|(name, _)| name).collect()
+    }
+}
+
 /// How far Narrows goes with a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {

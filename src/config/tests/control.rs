@@ -135,7 +135,7 @@ fn mistakes_of_all_tables_are_reported_at_once_with_their_entry() {
         "table[3].quiet_for = \"1500ms\": expected whole seconds",
         "table[3].time_bucket_width = \"1d\": needs time_bucket_column",
         "table[4].max_buckets = 4097: expected a whole number from 1 to 4096",
-        "table[4].filter = []: expected a list of at least one policy",
+        "table[4].filter = []: no filter policy is given",
         "table[4].target_bytes = \"65MiB\": must not be more than wide_bytes, that is 64MiB",
         "NARROWS__TABEL__NAME: is no setting; known are",
         "NARROWS__TABLE__NAME: is not read: [[table]] entries come from the file only",

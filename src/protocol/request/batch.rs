@@ -1,29 +1,59 @@
 //! BATCH (native_protocol_v5 §4.1.7): texts and prepared ids, each with its values.
 
+use std::borrow::Cow;
+
+use super::parameters::Parameters;
+use super::query;
 use crate::protocol::ProtocolError;
+use crate::protocol::header::Version;
 use crate::protocol::types::Cursor;
 
-/// The first prepared id for which `known` says no. Statements given as text are stepped over.
+/// One statement of a batch.
+pub enum Statement<'a> {
+    Prepared(&'a [u8]),
+    Text(Cow<'a, str>),
+}
+
+/// The first prepared id for which `known` says no.
 pub fn first_unknown_id<'a>(
-    mut message: Cursor<'a>,
+    message: Cursor<'a>,
     mut known: impl FnMut(&[u8]) -> bool,
 ) -> Result<Option<&'a [u8]>, ProtocolError> {
+    let mut unknown = None;
+    each(message, |statement| match statement {
+        Statement::Prepared(id) if unknown.is_none() && !known(id) => unknown = Some(id),
+        Statement::Prepared(_) | Statement::Text(_) => {}
+    })?;
+    Ok(unknown)
+}
+
+/// Shows every statement; returns a cursor behind the last.
+pub fn each<'a>(
+    mut message: Cursor<'a>,
+    mut show: impl FnMut(Statement<'a>),
+) -> Result<Cursor<'a>, ProtocolError> {
     message.byte()?;
     for _ in 0..message.short()? {
         let prepared = message.byte()? != 0;
-        if prepared {
-            let id = message.short_bytes()?;
-            if !known(id) {
-                return Ok(Some(id));
-            }
+        show(if prepared {
+            Statement::Prepared(message.short_bytes()?)
         } else {
-            message.long_string()?;
-        }
+            Statement::Text(query::text(&mut message)?)
+        });
         for _ in 0..message.short()? {
             message.value()?;
         }
     }
-    Ok(None)
+    Ok(message)
+}
+
+/// The keyspace that the batch names itself. What follows its statements is what follows the values of a QUERY.
+pub fn keyspace<'a>(
+    version: Version,
+    message: Cursor<'a>,
+) -> Result<Option<&'a str>, ProtocolError> {
+    let mut rest = each(message, |_| {})?;
+    Ok(Parameters::read(version, &mut rest)?.keyspace)
 }
 
 #[cfg(test)]
@@ -54,6 +84,24 @@ mod tests {
             first_unknown_id(Cursor::new(&body), |id| id == b"aa"),
             Ok(Some(&b"bb"[..]))
         );
+    }
+
+    #[test]
+    fn the_keyspace_stands_behind_the_statements() {
+        for (version, flags) in [
+            (Version::V4, vec![0x80]),
+            (Version::V5, vec![0, 0, 0, 0x80]),
+        ] {
+            let mut body = batch();
+            body.put_short(1);
+            body.extend_from_slice(&flags);
+            body.put_string("shop");
+            assert_eq!(keyspace(version, Cursor::new(&body)), Ok(Some("shop")));
+        }
+        let mut body = batch();
+        body.put_short(1);
+        body.put_byte(0);
+        assert_eq!(keyspace(Version::V4, Cursor::new(&body)), Ok(None));
     }
 
     #[test]

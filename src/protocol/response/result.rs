@@ -1,7 +1,7 @@
 //! RESULT (native_protocol_v5 §4.2.5): kinds, PREPARED ids, and the metadata and rows of Rows.
 
 use crate::protocol::types::{Cursor, Write, int_len};
-use crate::protocol::{Header, ProtocolError, opcode};
+use crate::protocol::{Header, ProtocolError, Version, opcode};
 
 pub mod kind {
     pub const ROWS: i32 = 2;
@@ -42,6 +42,24 @@ pub fn prepared(header: Header, body: &[u8]) -> Result<Option<Prepared<'_>>, Pro
     }
     let id = message.short_bytes()?;
     Ok(Some((id, message.rest())))
+}
+
+/// Which bound values make up the partition key, from what follows the id of a PREPARED reply; none in v3, or where the
+/// statement does not bind all of its columns.
+pub fn partition_key_indices(version: Version, columns: &[u8]) -> Result<Vec<u16>, ProtocolError> {
+    let mut message = Cursor::new(columns);
+    match version {
+        Version::V3 => return Ok(Vec::new()),
+        Version::V4 => {}
+        // The id of the result's metadata.
+        Version::V5 => {
+            message.short_bytes()?;
+        }
+    }
+    message.int()?;
+    message.int()?;
+    let count = message.int()?;
+    (0..count).map(|_| message.short()).collect()
 }
 
 impl Rows {

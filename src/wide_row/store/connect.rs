@@ -1,7 +1,7 @@
-//! Opens the session for the control keyspace: Narrows' own role, its own data centre, and no second attempt at anything.
+//! Opens the session for the control keyspace: Narrows' own role, its own data centre, and no second attempt at a change.
 //!
-//! Requests are not retried and not sent twice: after a lightweight transaction the caller must know what its own attempt
-//! became, and a retry would hide that.
+//! Changes are not retried and not sent twice: after a lightweight transaction the caller must know what its own attempt
+//! became, and a retry would hide that. Reads, which are marked as idempotent, go to a second node when the first hangs.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -15,6 +15,7 @@ use scylla::client::{PoolSize, SelfIdentity};
 use scylla::errors::NewSessionError;
 use scylla::policies::load_balancing::DefaultPolicy;
 use scylla::policies::retry::FallthroughRetryPolicy;
+use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
 use scylla::statement::{Consistency, SerialConsistency};
 
 use crate::config::{Config, Upstream};
@@ -27,6 +28,8 @@ use crate::upstream::dial::Dialer;
 
 /// Longer than Cassandra itself takes to give up on a request, so that its answer comes first.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+/// A node that has not answered a read by then is not waited for alone.
+const SECOND_NODE_AFTER: Duration = Duration::from_millis(150);
 /// How long a schema change may take to reach every node.
 const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -117,7 +120,10 @@ fn profile(data_center: &str) -> ExecutionProfile {
         .request_timeout(Some(REQUEST_TIMEOUT))
         .load_balancing_policy(balancing)
         .retry_policy(Arc::new(FallthroughRetryPolicy::new()))
-        .speculative_execution_policy(None)
+        .speculative_execution_policy(Some(Arc::new(SimpleSpeculativeExecutionPolicy {
+            max_retry_count: 1,
+            retry_interval: SECOND_NODE_AFTER,
+        })))
         .build()
 }
 
@@ -162,14 +168,13 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_made_once_and_stay_in_the_data_center() {
+    fn requests_are_not_retried_and_stay_in_the_data_center() {
         let profile = profile("dc1");
         assert_eq!(profile.get_consistency(), Consistency::LocalQuorum);
         assert_eq!(
             profile.get_serial_consistency(),
             Some(SerialConsistency::Serial)
         );
-        assert!(profile.get_speculative_execution_policy().is_none());
         let shown = format!("{:?}", profile.get_retry_policy());
         assert!(shown.contains("Fallthrough"), "{shown}");
         let shown = profile.get_load_balancing_policy().name();

@@ -32,7 +32,7 @@ use cas::Turns;
 
 use super::names::{PartitionKey, TableName};
 pub use lease::{Lease, Leased};
-pub use nodes::NodeFacts;
+pub use nodes::{Described, NodeFacts};
 pub use read::{ChangedRow, KeyReading, ShardReading, Split};
 use statements::Statements;
 pub use transition::{Detected, Outcome};

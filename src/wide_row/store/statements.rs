@@ -1,8 +1,10 @@
 //! Every statement on the control keyspace, prepared once with its consistency.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use scylla::client::session::Session;
+use scylla::policies::retry::DefaultRetryPolicy;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency, Statement};
 
@@ -179,6 +181,7 @@ impl Preparing<'_> {
         statement.set_consistency(consistency);
         statement.set_request_timeout(Some(READ_TIMEOUT));
         statement.set_page_size(PAGE_ROWS);
+        statement.set_retry_policy(Some(Arc::new(DefaultRetryPolicy::new())));
         statement.set_is_idempotent(true);
         Ok(self.session.prepare(statement).await?)
     }

@@ -58,7 +58,8 @@ impl Store {
         seen: Version,
         epoch: i32,
     ) -> Result<Detected, StoreError> {
-        let (first, now) = (Generation(1), now());
+        let now = now();
+        let first = Generation::first(now.0.unsigned_abs() / 1000);
         let values = |version: Version| {
             let state = State::Detected.as_str();
             bind![

@@ -1,0 +1,80 @@
+//! What this proxy knows of the watched tables: the one thing that sessions ask. Asking never waits for a lock.
+//!
+//! Filled by `follow`. A table that is not here is not watched, as far as [`Known::catalog`] is fresh.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use super::freshness::Freshness;
+use super::metrics::TableMetrics;
+use super::names::{PartitionKey, TableName};
+use super::slot::TableShards;
+use super::store::SplitId;
+use super::validate::Validations;
+use super::watched::WatchedTable;
+use crate::filter::{TableFilter, Target};
+
+/// One watched table.
+pub struct Watched {
+    pub settings: WatchedTable,
+    pub filter: TableFilter,
+    pub freshness: Freshness,
+    pub validations: Validations<TableShards>,
+    pub metrics: TableMetrics,
+}
+
+impl Watched {
+    pub fn name(&self) -> &TableName {
+        &self.settings.name
+    }
+
+    pub fn split(&self, key: PartitionKey) -> SplitId {
+        SplitId::new(self.name().clone(), key, self.settings.shards)
+    }
+
+    /// `false` is a guarantee, as far as the knowledge goes: the partition is neither split nor guarded.
+    pub fn might_be_split(&self, target: &Target<'_>) -> bool {
+        let answer = self.filter.might_match(target);
+        self.metrics.count_check(target, answer);
+        answer
+    }
+}
+
+type Tables = HashMap<String, HashMap<String, Arc<Watched>>>;
+
+/// All watched tables.
+pub struct Known {
+    tables: ArcSwap<Tables>,
+    /// How well the list itself is known.
+    pub catalog: Freshness,
+}
+
+impl Known {
+    pub fn new(catalog: Freshness) -> Self {
+        Self {
+            tables: ArcSwap::default(),
+            catalog,
+        }
+    }
+
+    pub fn table(&self, keyspace: &str, table: &str) -> Option<Arc<Watched>> {
+        self.tables.load().get(keyspace)?.get(table).cloned()
+    }
+
+    pub fn tables(&self) -> Vec<Arc<Watched>> {
+        let tables = self.tables.load();
+        tables.values().flat_map(HashMap::values).cloned().collect()
+    }
+
+    /// Replaces the list.
+    pub(super) fn set(&self, watched: impl IntoIterator<Item = Arc<Watched>>) {
+        let mut tables = Tables::new();
+        for watched in watched {
+            let TableName { keyspace, table } = watched.name().clone();
+            tables.entry(keyspace).or_default().insert(table, watched);
+        }
+        self.tables.store(Arc::new(tables));
+    }
+}

@@ -1,0 +1,207 @@
+//! Runs what a proxy needs to know what is split: on a thread of its own, so that a full load or a slow Redis holds up
+//! no session and no accept.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Notify, oneshot, watch};
+use tokio::time::sleep;
+
+use super::cache::Layouts;
+use super::clock::BootClock;
+use super::follow::{Follower, Following};
+use super::freshness::Freshness;
+use super::known::Known;
+use super::lookup::Lookup;
+use super::schema;
+use super::shared_cache::SharedCache;
+use super::slot::StoreSlot;
+use super::store::Store;
+use super::store::connect::connect;
+use crate::config::Config;
+use crate::tls::TlsError;
+
+/// Between attempts to reach the control keyspace at first.
+const RETRY_MIN: Duration = Duration::from_millis(500);
+const RETRY_MAX: Duration = Duration::from_secs(10);
+/// What is remembered of keys, as a share of what layouts may take.
+const KEYS_SHARE: u64 = 4;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServiceError {
+    #[error("{0}")]
+    Tls(#[from] TlsError),
+    #[error("cannot start the thread that follows the control keyspace: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// What sessions ask.
+#[derive(Clone)]
+pub struct WideRow {
+    pub known: Arc<Known>,
+    pub lookup: Arc<Lookup>,
+}
+
+/// The thread, for whoever started it.
+pub struct Service {
+    pub wide_row: WideRow,
+    /// Everything was loaded once.
+    pub loaded: watch::Receiver<bool>,
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Service {
+    pub fn start(config: &Config) -> Result<Self, ServiceError> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let control = &config.control;
+        let following = Following {
+            poll_interval: control.poll_interval,
+            max_staleness: control.max_staleness,
+            snapshots: control.snapshot_directory.clone(),
+            clock: Arc::new(BootClock),
+            wanted: Arc::new(Notify::new()),
+            runtime: runtime.handle().clone(),
+            loaded: watch::Sender::new(false),
+        };
+        let loaded = following.loaded.subscribe();
+        let slot = Arc::new(StoreSlot::default());
+        let known = Arc::new(Known::new(Freshness::new(
+            following.clock.clone(),
+            following.max_staleness,
+            following.wanted.clone(),
+        )));
+        let handle = runtime.handle().clone();
+        let shared = config
+            .redis
+            .clone()
+            .map(|redis| SharedCache::new(redis, handle));
+        let bytes = control.layout_cache_bytes as u64;
+        let layouts = Layouts::new(bytes, shared.transpose()?);
+        let lookup = Arc::new(Lookup::new(slot.clone(), bytes / KEYS_SHARE, layouts));
+        let mut follower = Follower::new(following, known.clone(), slot.clone());
+        follower.begin(&config.tables);
+        let (stop, stopped) = oneshot::channel();
+        let run = Run {
+            config: config.clone(),
+            slot,
+            follower,
+        };
+        let thread = std::thread::Builder::new()
+            .name("narrows-follow".to_owned())
+            .spawn(move || run.on(runtime, stopped))?;
+        Ok(Self {
+            wide_row: WideRow { known, lookup },
+            loaded,
+            stop,
+            thread,
+        })
+    }
+
+    /// Stops following and keeps the filters for the next start. Blocks until that is done.
+    pub fn stop(self) {
+        // Gone already: then it has panicked, and joining says so.
+        let _ = self.stop.send(());
+        if self.thread.join().is_err() {
+            tracing::error!("following the control keyspace panicked; please report this");
+        }
+    }
+}
+
+struct Run {
+    config: Config,
+    slot: Arc<StoreSlot>,
+    follower: Follower,
+}
+
+impl Run {
+    fn on(mut self, runtime: Runtime, stopped: oneshot::Receiver<()>) {
+        runtime.block_on(async {
+            tokio::select! {
+                () = self.follow() => {}
+                _ = stopped => {}
+            }
+            self.follower.save();
+        });
+        // Requests that still wait for the store get their answer: a doubt.
+        runtime.shutdown_background();
+    }
+
+    async fn follow(&mut self) {
+        let store = self.reach().await;
+        self.slot.set(store.clone());
+        self.seed(&store).await;
+        self.follower.run(store).await;
+    }
+
+    /// Tries until the control keyspace is there; the same trouble is told once.
+    async fn reach(&self) -> Arc<Store> {
+        let (mut pause, mut last) = (RETRY_MIN, String::new());
+        loop {
+            match open(&self.config).await {
+                Ok(store) => return Arc::new(store),
+                Err(error) => {
+                    if error != last {
+                        tracing::warn!(%error, "the control keyspace cannot be used yet; writes wait, reads go to the originals");
+                    }
+                    last = error;
+                }
+            }
+            sleep(pause).await;
+            pause = (2 * pause).min(RETRY_MAX);
+        }
+    }
+
+    /// Tables of the configuration begin to be watched; where the store differs, it wins.
+    async fn seed(&self, store: &Store) {
+        let mut pause = RETRY_MIN;
+        while let Err(error) = self.try_to_seed(store).await {
+            tracing::warn!(%error, "the configured tables could not be compared with watched_table, trying again");
+            sleep(pause).await;
+            pause = (2 * pause).min(RETRY_MAX);
+        }
+    }
+
+    async fn try_to_seed(&self, store: &Store) -> Result<(), super::store::StoreError> {
+        let rows = store.read_watched().await?;
+        for table in &self.config.tables {
+            match rows.iter().find(|row| row.table.name == table.name) {
+                None => store.watch(table).await?,
+                Some(row) => {
+                    let settings = table.differences(&row.table);
+                    if !settings.is_empty() {
+                        tracing::warn!(
+                            table = %table.name,
+                            settings = settings.join(", "),
+                            "the configuration file differs from watched_table, which wins"
+                        );
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Connects and makes sure of the schema. Errors are for people.
+async fn open(config: &Config) -> Result<Store, String> {
+    let session = connect(config).await.map_err(|error| error.to_string())?;
+    let session = Arc::new(session);
+    let keyspace = &config.control.keyspace;
+    if config.control.apply_schema {
+        let applied = schema::apply(&session, &config.control, &config.tables).await;
+        let applied = applied.map_err(|error| error.to_string())?;
+        if !applied.made.is_empty() {
+            tracing::info!(made = applied.made.join(", "), "control keyspace made");
+        }
+    } else {
+        let verified = schema::verify(&session, keyspace).await;
+        verified.map_err(|error| error.to_string())?;
+    }
+    Store::open(session, keyspace)
+        .await
+        .map_err(|error| error.to_string())
+}
