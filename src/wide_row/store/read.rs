@@ -131,7 +131,10 @@ impl Store {
                 .await?;
             let rows = result.into_rows_result().map_err(not_understood)?;
             for row in rows.rows::<RowOfShard>().map_err(not_understood)? {
-                each(row.map_err(not_understood)?.into());
+                let row = row.map_err(not_understood)?;
+                if let Some(row) = row.changed() {
+                    each(row);
+                }
             }
             match next.into_paging_control_flow() {
                 ControlFlow::Continue(next) => page = next,
@@ -192,22 +195,23 @@ impl From<ShardRow> for ShardReading {
 
 #[derive(DeserializeRow)]
 struct RowOfShard {
-    partition_key: Vec<u8>,
+    /// `None` in the one row of a shard that has statics and no rows yet.
+    partition_key: Option<Vec<u8>>,
     row_version: Option<i64>,
     row_epoch: Option<i32>,
     state: Option<String>,
 }
 
-impl From<RowOfShard> for ChangedRow {
-    fn from(row: RowOfShard) -> Self {
-        let state = row.state.as_deref().map(State::parse);
-        Self {
-            key: PartitionKey::new(row.partition_key),
-            version: Version(row.row_version.unwrap_or(0)),
-            row_epoch: row.row_epoch.unwrap_or(0),
+impl RowOfShard {
+    fn changed(self) -> Option<ChangedRow> {
+        let state = self.state.as_deref().map(State::parse);
+        Some(ChangedRow {
+            key: PartitionKey::new(self.partition_key?),
+            version: Version(self.row_version.unwrap_or(0)),
+            row_epoch: self.row_epoch.unwrap_or(0),
             // A row without a state is only a lease's leftover.
             is_guarded: state.is_some_and(|state| state.is_none_or(State::is_guarded)),
-        }
+        })
     }
 }
 

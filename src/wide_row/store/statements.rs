@@ -59,7 +59,7 @@ const BEGIN_SHARD: &str = "UPDATE {keyspace}.wide_row SET version = ?, epoch = 0
 const DETECT: &str = "UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, changed_at = ? WHERE {split} IF version < ? \
     AND epoch = ? AND generation = null";
 const AGAIN: &str = "UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, changed_at = ?, pre_split_data = null, \
-    post_split_data = null, reason = null WHERE {split} IF version < ? AND epoch = ? AND generation = ? \
+    post_split_data = null, reason = null, lease = null WHERE {split} IF version < ? AND epoch = ? AND generation = ? \
     AND state = ?";
 const STEP: &str = "UPDATE {keyspace}.wide_row SET {step}, pre_split_data = ?, post_split_data = ?, reason = ?, \
     changed_at = ? WHERE {split} IF version < ? AND epoch = ? AND generation = ? AND lease = ? AND state \

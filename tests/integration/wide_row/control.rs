@@ -21,7 +21,7 @@ const SCHEMA: [&str; 3] = [
 pub(crate) struct Control {
     pub(crate) keyspace: Keyspace,
     pub(crate) session: Arc<Session>,
-    pub(crate) store: Store,
+    pub(crate) store: Arc<Store>,
 }
 
 impl Control {
@@ -41,7 +41,7 @@ impl Control {
         Self {
             keyspace,
             session,
-            store,
+            store: Arc::new(store),
         }
     }
 

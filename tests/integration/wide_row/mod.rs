@@ -1,5 +1,8 @@
 //! What is split: the control keyspace and all that is known of it, against real Cassandra.
 
 mod control;
+mod knowing;
 
+mod follow;
+mod lookup;
 mod store;

@@ -18,19 +18,19 @@ const WORKABLE: [State; 5] = [
     State::Verifying,
 ];
 
-async fn standing(store: &Store, id: &SplitId) -> Standing {
+pub(crate) async fn standing(store: &Store, id: &SplitId) -> Standing {
     let key = store.read_key(id).await.expect("readable");
     key.standing.expect("there is a split")
 }
 
-async fn lease(store: &Store, id: &SplitId) -> Lease {
+pub(crate) async fn lease(store: &Store, id: &SplitId) -> Lease {
     match store.acquire(id, "worker-1", LEASE, &WORKABLE).await {
         Ok(Leased::Held(lease)) => lease,
         other => panic!("no lease: {other:?}"),
     }
 }
 
-async fn detect(store: &Store, id: &SplitId) -> Generation {
+pub(crate) async fn detect(store: &Store, id: &SplitId) -> Generation {
     match store.detect(id).await {
         Ok(Detected::New(generation)) => generation,
         other => panic!("not detected: {other:?}"),
@@ -38,7 +38,7 @@ async fn detect(store: &Store, id: &SplitId) -> Generation {
 }
 
 /// One step, which must apply; returns the version it moved to.
-async fn step(store: &Store, id: &SplitId, lease: &Lease, step: Step) -> Version {
+pub(crate) async fn step(store: &Store, id: &SplitId, lease: &Lease, step: Step) -> Version {
     let transition = Transition::step(standing(store, id).await, step).expect("legal");
     match store.step(id, lease, &transition).await {
         Ok(Outcome::Applied(version)) => version,

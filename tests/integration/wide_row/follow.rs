@@ -1,0 +1,142 @@
+//! Followers learn of every change, and of what happens half-way.
+
+use narrows::wide_row::names::Version;
+use narrows::wide_row::store::SplitId;
+
+use super::control::{Control, SHARDS, split, table};
+use super::knowing::{Knowing, eventually, watched_table};
+use super::store::{complete, detect, standing};
+use crate::support::cluster;
+
+#[tokio::test]
+async fn every_follower_learns_of_a_guard_before_two_polls_have_passed() {
+    let cluster = cluster();
+    let control = Control::create(&cluster).await;
+    let before = split("before");
+    complete(&control.store, &before).await;
+    let one = Knowing::start(&control, None).await;
+    let two = Knowing::start(&control, None).await;
+    for knowing in [&one, &two] {
+        assert!(knowing.might_be_split(&before));
+        assert!(!knowing.might_be_split(&split("later")));
+    }
+    complete(&control.store, &split("later")).await;
+    for knowing in [&one, &two] {
+        // One that began after the change was acknowledged.
+        knowing.polled().await;
+        assert!(knowing.might_be_split(&split("later")));
+    }
+}
+
+#[tokio::test]
+async fn a_version_without_its_row_is_not_taken_for_known() {
+    let cluster = cluster();
+    let control = Control::create(&cluster).await;
+    let id = split("half-way");
+    detect(&control.store, &id).await;
+    let knowing = Knowing::start(&control, None).await;
+    let shard = control
+        .store
+        .read_shard(&id.table, id.shard)
+        .await
+        .expect("read");
+    // An author's LWT has reached a replica with its static column, as far as a reader can see.
+    let ahead = Version(shard.version.0 + 10);
+    let place = format!(
+        "keyspace_name = 'shop' AND table_name = 'orders' AND shard = {}",
+        id.shard
+    );
+    let version = ahead.0;
+    control
+        .run(&format!(
+            "UPDATE {{}}.wide_row SET version = {version} WHERE {place}"
+        ))
+        .await;
+    knowing.polled().await;
+    knowing.polled().await;
+    assert!(!knowing.might_be_split(&id));
+    // And now with its row; the version does not move again.
+    let key: String = id
+        .key
+        .bytes()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    control
+        .run(&format!(
+            "UPDATE {{}}.wide_row SET row_version = {version}, state = 'GUARDED', row_epoch = 0 \
+             WHERE {place} AND partition_key = 0x{key}"
+        ))
+        .await;
+    knowing.polled().await;
+    assert!(knowing.might_be_split(&id));
+}
+
+#[tokio::test]
+async fn what_left_with_its_epoch_leaves_the_filter() {
+    let cluster = cluster();
+    let control = Control::create(&cluster).await;
+    let id = split("gone");
+    complete(&control.store, &id).await;
+    let knowing = Knowing::start(&control, None).await;
+    assert!(knowing.might_be_split(&id));
+    let table = table();
+    let taken = control.store.take_out_of_service(&table, SHARDS).await;
+    taken.expect("bumped");
+    eventually("the filter is rebuilt", || !knowing.might_be_split(&id)).await;
+}
+
+#[tokio::test]
+async fn a_filter_that_outgrows_its_overlay_is_rebuilt_and_misses_nothing() {
+    let cluster = cluster();
+    let control = Control::create(&cluster).await;
+    let knowing = Knowing::start(&control, None).await;
+    let keys = (0..).map(|index| split(&format!("many {index}")));
+    let ids: Vec<SplitId> = keys.filter(|id| id.shard == 1).take(1500).collect();
+    let insert = format!(
+        "INSERT INTO {}.wide_row (keyspace_name, table_name, shard, partition_key, version, row_version, row_epoch, \
+         state, generation) VALUES ('shop', 'orders', 1, ?, ?, ?, 0, 'COMPLETED', 1)",
+        control.keyspace.name
+    );
+    let insert = control.session.prepare(insert).await.expect("prepared");
+    let writes = (1_i64..).zip(&ids).map(|(version, id)| {
+        let values = (id.key.bytes().to_vec(), version, version);
+        control.session.execute_unpaged(&insert, values)
+    });
+    for written in futures::future::join_all(writes).await {
+        written.expect("written");
+    }
+    knowing.polled().await;
+    assert!(ids.iter().all(|id| knowing.might_be_split(id)));
+    eventually("the overlay is built in", || {
+        let stats = knowing.watched().filter.stats();
+        stats.keys >= 1500 && stats.overlay_keys == 0
+    })
+    .await;
+    assert!(ids.iter().all(|id| knowing.might_be_split(id)));
+}
+
+#[tokio::test]
+async fn a_table_moves_to_more_shards_and_leaves_its_splits_behind() {
+    let cluster = cluster();
+    let control = Control::create(&cluster).await;
+    let id = split("moving");
+    complete(&control.store, &id).await;
+    let knowing = Knowing::start(&control, None).await;
+    assert!(knowing.might_be_split(&id));
+    let mut settings = watched_table();
+    control.store.reshard(&settings, 32).await.expect("moved");
+    settings.shards = 32;
+    eventually("the new settings", || {
+        knowing.watched().settings == settings
+    })
+    .await;
+    knowing.polled().await;
+    assert!(!knowing.might_be_split(&id));
+    // Whoever still asks the old shards is told so, too.
+    assert!(!standing(&control.store, &id).await.is_in_service());
+    let moved = SplitId::new(table(), id.key.clone(), 32);
+    complete(&control.store, &moved).await;
+    knowing.polled().await;
+    assert!(knowing.might_be_split(&moved));
+}

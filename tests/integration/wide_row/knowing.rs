@@ -1,0 +1,142 @@
+//! One proxy's knowledge of what is split, without the proxy.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use narrows::filter::Target;
+use narrows::wide_row::cache::{Layouts, Timing};
+use narrows::wide_row::clock::BootClock;
+use narrows::wide_row::follow::{Follower, Following};
+use narrows::wide_row::freshness::{Age, Freshness};
+use narrows::wide_row::known::{Known, Watched};
+use narrows::wide_row::lookup::{Doubt, Lookup, Standing};
+use narrows::wide_row::shared_cache::SharedCache;
+use narrows::wide_row::slot::StoreSlot;
+use narrows::wide_row::store::SplitId;
+use narrows::wide_row::watched::WatchedTable;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+
+use super::control::{Control, SHARDS, table};
+use crate::support::PATIENCE;
+
+pub(crate) struct Knowing {
+    pub(crate) known: Arc<Known>,
+    pub(crate) lookup: Lookup,
+    follower: JoinHandle<()>,
+}
+
+/// The table of the tests, with few shards.
+pub(crate) fn watched_table() -> WatchedTable {
+    let mut watched = WatchedTable::new(table());
+    watched.shards = SHARDS;
+    watched
+}
+
+impl Knowing {
+    /// Follows the control keyspace, and returns when everything was loaded.
+    pub(crate) async fn start(control: &Control, shared: Option<SharedCache>) -> Self {
+        control
+            .store
+            .watch(&watched_table())
+            .await
+            .expect("watched");
+        let following = Following {
+            poll_interval: Duration::from_millis(50),
+            max_staleness: PATIENCE,
+            snapshots: None,
+            clock: Arc::new(BootClock),
+            wanted: Arc::new(Notify::new()),
+            runtime: Handle::current(),
+            loaded: watch::Sender::new(false),
+        };
+        let clock = following.clock.clone();
+        let catalog = Freshness::new(clock, PATIENCE, following.wanted.clone());
+        let known = Arc::new(Known::new(catalog));
+        let slot = Arc::new(StoreSlot::default());
+        slot.set(control.store.clone());
+        let patient = Timing {
+            store: PATIENCE,
+            lookup: PATIENCE,
+            ..Timing::default()
+        };
+        let layouts = Layouts::with_timing(1 << 20, shared, patient);
+        let mut loaded = following.loaded.subscribe();
+        let mut follower = Follower::new(following, known.clone(), slot.clone());
+        let store = control.store.clone();
+        let follower = tokio::spawn(async move { follower.run(store).await });
+        let all = tokio::time::timeout(PATIENCE, loaded.wait_for(|loaded| *loaded));
+        all.await
+            .expect("loaded in time")
+            .expect("the follower lives");
+        Self {
+            known,
+            lookup: Lookup::new(slot, 1 << 20, layouts),
+            follower,
+        }
+    }
+
+    pub(crate) fn watched(&self) -> Arc<Watched> {
+        let table = table();
+        let watched = self.known.table(&table.keyspace, &table.table);
+        watched.expect("the table is watched")
+    }
+
+    pub(crate) fn might_be_split(&self, id: &SplitId) -> bool {
+        self.watched().might_be_split(&Target::key(id.key.bytes()))
+    }
+
+    pub(crate) async fn find(&self, id: &SplitId) -> Standing {
+        self.lookup.find(&self.watched(), &id.key).await
+    }
+
+    /// Waits for a poll that begins after this call.
+    pub(crate) async fn polled(&self) {
+        let since = std::time::Instant::now();
+        eventually("a poll", || {
+            let age = self.watched().freshness.since_refresh();
+            age.is_some_and(|age| age < since.elapsed())
+        })
+        .await;
+        assert_eq!(self.watched().freshness.age(), Age::Fresh);
+    }
+}
+
+impl Drop for Knowing {
+    fn drop(&mut self) {
+        self.follower.abort();
+    }
+}
+
+/// Asks until it is so.
+pub(crate) async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(
+            std::time::Instant::now() < deadline,
+            "never happened: {what}"
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Asks until the answer is a doubt, for want of a validation.
+pub(crate) async fn eventually_doubt(knowing: &Knowing, id: &SplitId) {
+    eventually_standing(knowing, id, &Standing::Doubt(Doubt::Validation)).await;
+}
+
+pub(crate) async fn eventually_standing(knowing: &Knowing, id: &SplitId, standing: &Standing) {
+    let deadline = std::time::Instant::now() + PATIENCE;
+    loop {
+        let now = knowing.find(id).await;
+        if now == *standing {
+            return;
+        }
+        assert!(
+            std::time::Instant::now() < deadline,
+            "never {standing:?}, still {now:?}"
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

@@ -1,0 +1,195 @@
+//! Is it split? Never answered with what was so before the question.
+
+use std::sync::Arc;
+
+use narrows::wide_row::layout::{Bucket, Layout};
+use narrows::wide_row::lookup::{Doubt, Standing};
+use narrows::wide_row::names::Generation;
+use narrows::wide_row::store::{Outcome, SplitId};
+
+use super::control::{Control, split};
+use super::knowing::Knowing;
+use super::store::{complete, detect, standing};
+use crate::support::cluster;
+
+fn layout(id: &SplitId, generation: Generation) -> Layout {
+    let bucket = |first: &[&[u8]]| Bucket {
+        first: first.iter().map(|value| (*value).into()).collect(),
+        row_count: 10,
+        byte_count: 1000,
+    };
+    Layout {
+        table: id.table.clone(),
+        key: id.key.clone(),
+        generation,
+        split_table: "wide_orders_1".to_owned(),
+        strategy: "EventBucketPartitionSplitStrategy".to_owned(),
+        buckets: vec![
+            bucket(&[]),
+            bucket(&[b"2026", b""]),
+            bucket(&[b"2027", b"x"]),
+        ],
+    }
+}
+
+/// Completes the next generation, with its layout.
+async fn serve(control: &Control, id: &SplitId) -> Layout {
+    complete(&control.store, id).await;
+    let layout = layout(id, standing(&control.store, id).await.generation);
+    control.store.write_layout(&layout).await.expect("written");
+    layout
+}
+
+async fn invalidate(control: &Control, id: &SplitId) {
+    let generation = standing(&control.store, id).await.generation;
+    let invalidated = control.store.invalidate(id, generation, "late write").await;
+    assert!(matches!(invalidated, Ok(Outcome::Applied(_))));
+}
+
+#[tokio::test]
+async fn an_answer_is_never_older_than_its_question() {
+    let cluster = cluster();
+    let control = Control::create(&cluster).await;
+    let id = split("hot");
+    let one = Knowing::start(&control, None).await;
+    let two = Knowing::start(&control, None).await;
+    for _ in 0..3 {
+        let layout = Standing::Split(Arc::new(serve(&control, &id).await));
+        for knowing in [&one, &two, &one, &two] {
+            assert_eq!(knowing.find(&id).await, layout);
+        }
+        // Others of the shard move its version; what is remembered of this one is asked for again, and stays.
+        let other = (0..).map(|index| split(&format!("other {index}")));
+        let mut others = other.filter(|other| other.shard == id.shard);
+        let other = others.next().expect("there are many keys");
+        control.store.detect(&other).await.expect("detected");
+        assert_eq!(one.find(&id).await, layout);
+        invalidate(&control, &id).await;
+        for knowing in [&one, &two] {
+            assert_eq!(knowing.find(&id).await, Standing::NotSplit);
+        }
+    }
+}
+
+#[tokio::test]
+async fn many_questions_share_their_validations() {
+    let cluster = cluster();
+    let control = Control::create(&cluster).await;
+    let id = split("shared");
+    let knowing = Knowing::start(&control, None).await;
+    let layout = Standing::Split(Arc::new(serve(&control, &id).await));
+    let questions = (0..200).map(|_| knowing.find(&id));
+    for answer in futures::future::join_all(questions).await {
+        assert_eq!(answer, layout);
+    }
+}
+
+#[tokio::test]
+async fn keys_that_are_on_their_way_and_keys_that_are_not_are_not_split() {
+    let cluster = cluster();
+    let control = Control::create(&cluster).await;
+    let knowing = Knowing::start(&control, None).await;
+    assert_eq!(knowing.find(&split("nobody")).await, Standing::NotSplit);
+    let id = split("on its way");
+    detect(&control.store, &id).await;
+    assert_eq!(knowing.find(&id).await, Standing::NotSplit);
+    let layout = {
+        invalidate_after_all(&control, &id).await;
+        serve(&control, &id).await
+    };
+    assert_eq!(knowing.find(&id).await, Standing::Split(Arc::new(layout)));
+    let table = super::control::table();
+    let taken = control
+        .store
+        .take_out_of_service(&table, super::control::SHARDS);
+    taken.await.expect("bumped");
+    assert_eq!(knowing.find(&id).await, Standing::NotSplit);
+}
+
+/// Brings a detected split to an end, so that the next generation can begin.
+async fn invalidate_after_all(control: &Control, id: &SplitId) {
+    let held = super::store::lease(&control.store, id).await;
+    let failed = narrows::wide_row::state::Step::Fail("given up".to_owned());
+    super::store::step(&control.store, id, &held, failed).await;
+    control.store.release(id, &held).await.expect("released");
+}
+
+#[tokio::test]
+async fn a_state_of_a_later_version_is_watched_and_not_served() {
+    let cluster = cluster();
+    let control = Control::create(&cluster).await;
+    let id = split("future");
+    serve(&control, &id).await;
+    let version = control
+        .store
+        .read_shard(&id.table, id.shard)
+        .await
+        .expect("read")
+        .version
+        .0
+        + 1;
+    let key: String = id
+        .key
+        .bytes()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    control
+        .run(&format!(
+            "UPDATE {{}}.wide_row SET version = {version}, row_version = {version}, state = 'MIRRORED' WHERE \
+             keyspace_name = 'shop' AND table_name = 'orders' AND shard = {} AND partition_key = 0x{key}",
+            id.shard
+        ))
+        .await;
+    let knowing = Knowing::start(&control, None).await;
+    assert!(knowing.might_be_split(&id));
+    assert_eq!(knowing.find(&id).await, Standing::NotSplit);
+}
+
+#[tokio::test]
+async fn a_layout_that_is_missing_or_not_whole_is_a_doubt() {
+    let cluster = cluster();
+    let control = Control::create(&cluster).await;
+    let knowing = Knowing::start(&control, None).await;
+    let missing = split("missing");
+    complete(&control.store, &missing).await;
+    assert_eq!(knowing.find(&missing).await, Standing::Doubt(Doubt::Layout));
+    let id = split("not whole");
+    let layout = serve(&control, &id).await;
+    let key: String = id
+        .key
+        .bytes()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    control
+        .run(&format!(
+            "DELETE FROM {{}}.wide_row_layout WHERE keyspace_name = 'shop' AND table_name = 'orders' \
+             AND partition_key = 0x{key} AND generation = {} AND bucket = 1",
+            layout.generation
+        ))
+        .await;
+    assert_eq!(knowing.find(&id).await, Standing::Doubt(Doubt::Layout));
+}
+
+#[tokio::test]
+async fn a_control_keyspace_that_does_not_answer_is_a_doubt() {
+    let cluster = cluster();
+    let control = Control::create(&cluster).await;
+    let id = split("unreachable");
+    let layout = Standing::Split(Arc::new(serve(&control, &id).await));
+    let knowing = Knowing::start(&control, None).await;
+    assert_eq!(knowing.find(&id).await, layout);
+    let name = &control.keyspace.name;
+    let replicas = |count: usize| {
+        let nodes = format!("'class': 'SimpleStrategy', 'replication_factor': {count}");
+        control.keyspace.run(&[&format!(
+            "ALTER KEYSPACE {name} WITH replication = {{{nodes}}}"
+        )]);
+    };
+    // Nine replicas on three nodes have no quorum.
+    replicas(9);
+    super::knowing::eventually_doubt(&knowing, &id).await;
+    replicas(3);
+    super::knowing::eventually_standing(&knowing, &id, &layout).await;
+}
