@@ -1,8 +1,10 @@
 //! Does a rebuild stall a reader? One thread asks about keys without a pause and times every check, while another
 //! one does nothing, computes, rebuilds another table, or rebuilds the table that is asked.
 //!
-//! What the busy thread adds is the scheduler's and the shared core's; what another table's rebuild adds is memory and
-//! caches. Only what the asked table's own rebuild adds to that could be a reader that waits for a writer.
+//! What the busy thread adds is the scheduler's and the shared core's. What another table's rebuild adds are caches and
+//! memory that the allocator gives back to the system, for which every core of the process is interrupted; it is gone
+//! with `MALLOC_TRIM_THRESHOLD_` and `MALLOC_MMAP_THRESHOLD_` of glibc set very high. Only what the asked table's own
+//! rebuild adds to that could be a reader that waits for a writer.
 
 use std::fs;
 use std::hint::black_box;
