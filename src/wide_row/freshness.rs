@@ -17,7 +17,7 @@ pub struct Freshness {
     /// A refresh was recorded.
     recorded: Notify,
     /// Somebody waits for one.
-    wanted: Arc<Notify>,
+    wanted: Notify,
 }
 
 /// Whether a write may be forwarded as far as the age of our knowledge goes.
@@ -31,14 +31,13 @@ pub enum Age {
 }
 
 impl Freshness {
-    /// `wanted` is notified when somebody needs a refresh at once.
-    pub fn new(clock: Arc<dyn Clock>, max_staleness: Duration, wanted: Arc<Notify>) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, max_staleness: Duration) -> Self {
         Self {
             clock,
             max_staleness,
             refreshed: Mutex::new(None),
             recorded: Notify::new(),
-            wanted,
+            wanted: Notify::new(),
         }
     }
 
@@ -51,6 +50,11 @@ impl Freshness {
         }
         drop(refreshed);
         self.recorded.notify_waiters();
+    }
+
+    /// Returns when somebody needs a refresh at once.
+    pub async fn wanted(&self) {
+        self.wanted.notified().await;
     }
 
     /// Time since the last successful refresh was sent.
@@ -112,7 +116,7 @@ mod tests {
     fn freshness(seconds: u64) -> (Arc<Manual>, Freshness) {
         let clock = Arc::new(Manual(Mutex::new(Duration::from_secs(seconds))));
         let max_staleness = Duration::from_secs(10);
-        let fresh = Freshness::new(clock.clone(), max_staleness, Arc::default());
+        let fresh = Freshness::new(clock.clone(), max_staleness);
         (clock, fresh)
     }
 
@@ -145,7 +149,7 @@ mod tests {
             tokio::spawn(async move { fresh.wait(Duration::from_secs(1)).await })
         };
         let (one, two) = (wait(), wait());
-        fresh.wanted.notified().await;
+        fresh.wanted().await;
         fresh.record(at(100));
         assert_eq!(
             (one.await.unwrap(), two.await.unwrap()),

@@ -121,10 +121,10 @@ fn kind(target: &Target<'_>) -> usize {
     }
 }
 
-/// What following as a whole counts.
+/// Polls, of the list of tables and of each table.
 pub struct FollowMetrics {
-    pub ok: Counter,
-    pub failed: Counter,
+    ok: Counter,
+    failed: Counter,
 }
 
 impl FollowMetrics {
@@ -134,6 +134,13 @@ impl FollowMetrics {
         Self {
             ok: outcome("ok"),
             failed: outcome("failed"),
+        }
+    }
+
+    pub fn count<T, E>(&self, result: &Result<T, E>) {
+        match result {
+            Ok(_) => self.ok.increment(1),
+            Err(_) => self.failed.increment(1),
         }
     }
 }

@@ -7,13 +7,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::time::sleep;
 
 use super::cache::Layouts;
 use super::clock::BootClock;
 use super::follow::{Follower, Following};
-use super::freshness::Freshness;
 use super::known::Known;
 use super::lookup::Lookup;
 use super::schema;
@@ -63,17 +62,12 @@ impl Service {
             max_staleness: control.max_staleness,
             snapshots: control.snapshot_directory.clone(),
             clock: Arc::new(BootClock),
-            wanted: Arc::new(Notify::new()),
             runtime: runtime.handle().clone(),
             loaded: watch::Sender::new(false),
         };
         let loaded = following.loaded.subscribe();
         let slot = Arc::new(StoreSlot::default());
-        let known = Arc::new(Known::new(Freshness::new(
-            following.clock.clone(),
-            following.max_staleness,
-            following.wanted.clone(),
-        )));
+        let known = Arc::new(Known::new(following.freshness()));
         let handle = runtime.handle().clone();
         let shared = config
             .redis

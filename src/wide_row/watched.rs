@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use super::names::TableName;
 
+/// Partitions of `wide_row` for one table, at most: all of them are polled each second.
+pub const SHARDS_MAX: u32 = 4096;
+
 /// One `[[table]]` entry, or one row of `watched_table`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchedTable {

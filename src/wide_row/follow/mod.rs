@@ -1,8 +1,9 @@
 //! Following: how a proxy keeps knowing what is split. A full load at first, then one small poll a second; whatever
 //! changed is read again, and nothing else.
 //!
-//! `tables` follows the splits of one table, `originals` notices that a watched table itself was dropped, altered or
-//! truncated by somebody else. Freshness counts from when a poll was sent, so a poll that hangs makes nothing fresh.
+//! `tables` follows the splits of one table, each in a task of its own, so that the load of a large one keeps no other
+//! waiting; `originals` notices that a watched table itself was dropped, altered or truncated by somebody else. Freshness
+//! counts from when a poll was sent, so a poll that hangs makes nothing fresh.
 
 mod originals;
 mod tables;
@@ -12,8 +13,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, watch};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
 use super::clock::Clock;
@@ -44,23 +45,43 @@ pub struct Following {
     /// Where filters are kept for the next start.
     pub snapshots: Option<std::path::PathBuf>,
     pub clock: Arc<dyn Clock>,
-    /// Somebody needs a refresh at once.
-    pub wanted: Arc<Notify>,
-    /// Where readings and rebuilds run.
+    /// Where polls, readings and rebuilds run.
     pub runtime: Handle,
     /// Becomes true when everything was loaded once.
     pub loaded: watch::Sender<bool>,
 }
 
+impl Following {
+    /// Nothing is known yet.
+    pub fn freshness(&self) -> Freshness {
+        Freshness::new(self.clock.clone(), self.max_staleness)
+    }
+}
+
+/// Follows the list of watched tables, and has each of them followed.
 pub struct Follower {
     following: Following,
     known: Arc<Known>,
     slot: Arc<StoreSlot>,
-    followed: HashMap<TableName, Arc<Followed>>,
+    followed: HashMap<TableName, Task>,
     originals: Originals,
     metrics: FollowMetrics,
-    /// The trouble that was reported last: the same every second is not news.
-    trouble: Option<String>,
+    trouble: Trouble,
+}
+
+/// A table and the task that follows it, which ends with this.
+struct Task {
+    followed: Arc<Followed>,
+    /// `None` before the store could be reached.
+    task: Option<AbortHandle>,
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
 }
 
 impl Follower {
@@ -72,7 +93,7 @@ impl Follower {
             followed: HashMap::new(),
             originals: Originals::default(),
             metrics: FollowMetrics::register(),
-            trouble: None,
+            trouble: Trouble::default(),
         }
     }
 
@@ -86,58 +107,40 @@ impl Follower {
 
     /// Follows for ever.
     pub async fn run(&mut self, store: Arc<Store>) {
-        let wanted = self.following.wanted.clone();
+        let known = self.known.clone();
         let mut saved = Instant::now();
         loop {
-            self.refresh(&store).await;
+            let sent = self.following.clock.now();
+            let result = self.refresh(&store).await;
+            if result.is_ok() {
+                known.catalog.record(sent);
+                self.tell_when_loaded();
+            }
+            self.metrics.count(&result);
+            self.trouble.report(result, "the list of watched tables");
             if saved.elapsed() > SAVE_EVERY {
                 self.save();
                 saved = Instant::now();
             }
             tokio::select! {
                 () = sleep(self.following.poll_interval) => {}
-                () = wanted.notified() => {}
+                () = known.catalog.wanted() => {}
             }
         }
     }
 
-    /// One poll of everything.
-    async fn refresh(&mut self, store: &Arc<Store>) {
-        let sent = self.following.clock.now();
-        let result = match store.read_watched().await {
-            Ok(rows) => {
-                self.adopt(&rows);
-                let result = self.refresh_tables(store).await;
-                self.known.catalog.record(sent);
-                self.originals.check(store, &rows, &self.known).await;
-                result
-            }
-            Err(error) => Err(error),
-        };
-        for watched in self.known.tables() {
-            watched.metrics.show_age(watched.freshness.since_refresh());
+    /// Learns which tables are watched, and whether they are still what they were.
+    async fn refresh(&mut self, store: &Arc<Store>) -> Result<(), StoreError> {
+        let rows = store.read_watched().await?;
+        self.adopt(&rows);
+        for task in self.followed.values_mut() {
+            task.begin(&self.following, store);
         }
-        self.report(result);
+        self.originals.check(store, &rows, &self.known).await;
+        Ok(())
     }
 
-    async fn refresh_tables(&self, store: &Arc<Store>) -> Result<(), StoreError> {
-        let mut refreshes = JoinSet::new();
-        for followed in self.followed.values() {
-            let (followed, store) = (followed.clone(), store.clone());
-            refreshes.spawn(async move { followed.refresh(&store).await });
-        }
-        let mut result = Ok(());
-        while let Some(refreshed) = refreshes.join_next().await {
-            match refreshed {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => result = Err(error),
-                Err(panic) => result = Err(StoreError::NotUnderstood(panic.to_string())),
-            }
-        }
-        result
-    }
-
-    /// Takes over the list of watched tables. One whose shards or filters changed is loaded anew.
+    /// Takes over the list of watched tables. One whose settings changed is loaded anew.
     fn adopt(&mut self, rows: &[WatchedRow]) {
         let before = self.followed.len();
         self.followed
@@ -145,7 +148,7 @@ impl Follower {
         let mut changed = self.followed.len() != before;
         for row in rows {
             match self.followed.get(&row.table.name) {
-                Some(followed) if followed.watched.settings == row.table => {}
+                Some(task) if task.followed.watched.settings == row.table => {}
                 _ => {
                     self.watch(row.table.clone());
                     changed = true;
@@ -161,37 +164,31 @@ impl Follower {
         let name = table.name.clone();
         tracing::info!(table = %name, mode = table.mode.as_str(), shards = table.shards, "watching");
         let watched = Arc::new(self.watched(table));
-        let followed = Followed::new(watched, self.following.clone());
-        self.followed.insert(name, Arc::new(followed));
+        let task = Task {
+            followed: Arc::new(Followed::new(watched, self.following.clone())),
+            task: None,
+        };
+        self.followed.insert(name, task);
     }
 
     fn watched(&self, table: WatchedTable) -> Watched {
         let policies = policies(&table);
         let metrics = TableMetrics::register(&table.name);
-        let shards = TableShards {
+        let shards = table.shards as usize;
+        let stored = self.following.snapshots.as_ref().and_then(|directory| {
+            snapshot::load(directory, &table.name, CONTEXT, policies.clone(), shards)
+        });
+        let reader = TableShards {
             store: self.slot.clone(),
             table: table.name.clone(),
         };
-        let Following {
-            clock,
-            max_staleness,
-            wanted,
-            runtime,
-            snapshots,
-            ..
-        } = &self.following;
-        let stored = snapshots.as_ref().and_then(|directory| {
-            let shards = table.shards as usize;
-            snapshot::load(directory, &table.name, CONTEXT, policies.clone(), shards)
-        });
-        let filter = stored.unwrap_or_else(|| TableFilter::new(policies, table.shards as usize));
         Watched {
-            filter,
-            freshness: Freshness::new(clock.clone(), *max_staleness, wanted.clone()),
+            filter: stored.unwrap_or_else(|| TableFilter::new(policies, shards)),
+            freshness: self.following.freshness(),
             validations: Validations::new(
-                Arc::new(shards),
+                Arc::new(reader),
                 table.shards,
-                runtime.clone(),
+                self.following.runtime.clone(),
                 metrics.validations(),
             ),
             metrics,
@@ -200,11 +197,17 @@ impl Follower {
     }
 
     fn publish(&self) {
-        let watched = self
-            .followed
-            .values()
-            .map(|followed| followed.watched.clone());
+        let followed = self.followed.values();
+        let watched = followed.map(|task| task.followed.watched.clone());
         self.known.set(watched);
+    }
+
+    fn tell_when_loaded(&self) {
+        let mut followed = self.followed.values();
+        if followed.all(|task| task.followed.is_loaded()) {
+            let loaded = &self.following.loaded;
+            loaded.send_if_modified(|loaded| !std::mem::replace(loaded, true));
+        }
     }
 
     /// Keeps the filters of tables that were loaded for the next start.
@@ -212,11 +215,9 @@ impl Follower {
         let Some(directory) = &self.following.snapshots else {
             return;
         };
-        for followed in self.followed.values() {
+        let followed = self.followed.values().map(|task| &task.followed);
+        for followed in followed.filter(|followed| followed.is_loaded()) {
             let watched = &followed.watched;
-            if watched.freshness.since_refresh().is_none() {
-                continue;
-            }
             let saved = snapshot::save(directory, watched.name(), &watched.filter, CONTEXT);
             if let Err(error) = saved {
                 let table = watched.name();
@@ -224,25 +225,36 @@ impl Follower {
             }
         }
     }
+}
 
-    fn report(&mut self, result: Result<(), StoreError>) {
-        match result {
+impl Task {
+    fn begin(&mut self, following: &Following, store: &Arc<Store>) {
+        if self.task.is_none() {
+            let (followed, store) = (self.followed.clone(), store.clone());
+            let task = following
+                .runtime
+                .spawn(async move { followed.run(store).await });
+            self.task = Some(task.abort_handle());
+        }
+    }
+}
+
+/// The trouble that was told last: the same every second is not news.
+#[derive(Default)]
+struct Trouble(Option<String>);
+
+impl Trouble {
+    fn report(&mut self, result: Result<(), StoreError>, what: &str) {
+        match result.map_err(|error| error.to_string()) {
             Ok(()) => {
-                self.metrics.ok.increment(1);
-                self.following
-                    .loaded
-                    .send_if_modified(|loaded| !std::mem::replace(loaded, true));
-                if self.trouble.take().is_some() {
-                    tracing::info!("the control keyspace is followed again");
+                if self.0.take().is_some() {
+                    tracing::info!("{what} can be followed again");
                 }
             }
+            Err(error) if self.0.as_ref() == Some(&error) => {}
             Err(error) => {
-                self.metrics.failed.increment(1);
-                let error = error.to_string();
-                if self.trouble.as_ref() != Some(&error) {
-                    tracing::warn!(%error, "the control keyspace cannot be followed; writes to watched tables wait, reads go on");
-                    self.trouble = Some(error);
-                }
+                tracing::warn!(%error, "{what} cannot be followed; writes to watched tables wait, reads go on");
+                self.0 = Some(error);
             }
         }
     }

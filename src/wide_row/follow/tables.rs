@@ -5,10 +5,12 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::Mutex;
+use tokio::time::sleep;
 
-use super::Following;
+use super::{Following, Trouble};
 use crate::filter::{Installed, Rebuild};
 use crate::wide_row::known::Watched;
+use crate::wide_row::metrics::FollowMetrics;
 use crate::wide_row::names::Version;
 use crate::wide_row::store::{ShardReading, Store, StoreError};
 use crate::wide_row::view::{Next, ShardView};
@@ -44,8 +46,29 @@ impl Followed {
         }
     }
 
+    pub(super) fn is_loaded(&self) -> bool {
+        self.watched.freshness.since_refresh().is_some()
+    }
+
+    /// Follows for ever.
+    pub(super) async fn run(self: Arc<Self>, store: Arc<Store>) {
+        let metrics = FollowMetrics::register();
+        let mut trouble = Trouble::default();
+        loop {
+            let result = self.refresh(&store).await;
+            let freshness = &self.watched.freshness;
+            self.watched.metrics.show_age(freshness.since_refresh());
+            metrics.count(&result);
+            trouble.report(result, &self.watched.name().to_string());
+            tokio::select! {
+                () = sleep(self.following.poll_interval) => {}
+                () = freshness.wanted() => {}
+            }
+        }
+    }
+
     /// Learns of all that was acknowledged before this call.
-    pub(super) async fn refresh(self: &Arc<Self>, store: &Arc<Store>) -> Result<(), StoreError> {
+    async fn refresh(self: &Arc<Self>, store: &Arc<Store>) -> Result<(), StoreError> {
         let mut shards = self.shards.lock().await;
         if shards.is_none() {
             *shards = Some(self.load(store).await?);

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::cas::{bind, send};
 use super::{Store, StoreError, not_understood};
 use crate::wide_row::names::TableName;
-use crate::wide_row::watched::{LateWrites, Mode, WatchedTable};
+use crate::wide_row::watched::{LateWrites, Mode, SHARDS_MAX, WatchedTable};
 
 /// A row of `watched_table`.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,7 +40,7 @@ impl Store {
             .await?;
         let rows = result.into_rows_result().map_err(not_understood)?;
         let rows = rows.rows::<Row>().map_err(not_understood)?;
-        rows.map(|row| Ok(row.map_err(not_understood)?.into()))
+        rows.map(|row| row.map_err(not_understood)?.try_into())
             .collect()
     }
 
@@ -125,8 +125,10 @@ struct Row {
     seen_truncations: Option<BTreeMap<Uuid, CqlTimestamp>>,
 }
 
-impl From<Row> for WatchedRow {
-    fn from(row: Row) -> Self {
+impl TryFrom<Row> for WatchedRow {
+    type Error = StoreError;
+
+    fn try_from(row: Row) -> Result<Self, StoreError> {
         let default = WatchedTable::new(TableName::new(row.keyspace_name, row.table_name));
         let bytes = |bytes: Option<i64>, default: u64| {
             bytes
@@ -141,8 +143,14 @@ impl From<Row> for WatchedRow {
             let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
             seconds.map(Duration::from_secs)
         };
+        let shards = count(row.shards, default.shards);
+        if shards > SHARDS_MAX {
+            // With another number we would look for splits where there are none.
+            let name = &default.name;
+            return Err(not_understood(format!("{name} in {shards} shards")));
+        }
         let truncations = row.seen_truncations.unwrap_or_default();
-        Self {
+        Ok(Self {
             row_version: row.row_version.unwrap_or(0),
             seen: SeenTable {
                 table_id: row.seen_table_id,
@@ -166,7 +174,7 @@ impl From<Row> for WatchedRow {
                 wide_bytes: bytes(row.wide_bytes, default.wide_bytes),
                 target_bytes: bytes(row.target_bytes, default.target_bytes),
                 max_buckets: count(row.max_buckets, default.max_buckets),
-                shards: count(row.shards, default.shards),
+                shards,
                 time_bucket_column: row.time_bucket_column,
                 time_bucket_width: duration(row.time_bucket_width_seconds),
                 accept_limit: duration(row.accept_limit_seconds),
@@ -174,6 +182,6 @@ impl From<Row> for WatchedRow {
                 filter: row.filter.unwrap_or(default.filter),
                 name: default.name,
             },
-        }
+        })
     }
 }

@@ -50,6 +50,16 @@ pub(crate) fn old_cluster() -> Cluster {
     }
 }
 
+/// Two data centres of one node each.
+pub(crate) fn dc_cluster() -> Cluster {
+    Cluster {
+        name: "dc",
+        nodes: start("dc"),
+        _shared: None,
+        _alone: None,
+    }
+}
+
 impl Cluster {
     /// The node that tests talk to directly.
     pub(crate) fn node(&self) -> SocketAddr {

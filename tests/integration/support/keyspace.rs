@@ -17,20 +17,18 @@ pub(crate) struct Keyspace {
 impl Keyspace {
     /// Creates the keyspace and runs `statements` in it. The names of all keyspaces have the same length.
     pub(crate) fn create(cluster: &Cluster, statements: &[&str]) -> Self {
-        Self::replicated(cluster, 1, statements)
+        let one = "'class': 'SimpleStrategy', 'replication_factor': 1";
+        Self::replicated(cluster, one, statements)
     }
 
-    /// The same with so many replicas.
-    pub(crate) fn replicated(cluster: &Cluster, replicas: usize, statements: &[&str]) -> Self {
+    /// The same with this replication.
+    pub(crate) fn replicated(cluster: &Cluster, replication: &str, statements: &[&str]) -> Self {
         let keyspace = Self {
             name: unique_name(),
             node: cluster.node(),
         };
         let name = &keyspace.name;
-        let create = format!(
-            "CREATE KEYSPACE {name} WITH replication = \
-             {{'class': 'SimpleStrategy', 'replication_factor': {replicas}}}"
-        );
+        let create = format!("CREATE KEYSPACE {name} WITH replication = {{{replication}}}");
         let using = format!("USE {name}");
         let mut all = vec![create.as_str(), using.as_str()];
         all.extend(statements);

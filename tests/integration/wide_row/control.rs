@@ -17,7 +17,7 @@ const SCHEMA: [&str; 3] = [
     include_str!("../../../cql/004_wide_row_layout.cql"),
 ];
 
-/// The keyspace with three replicas, and a store on it.
+/// The keyspace, and a store on it.
 pub(crate) struct Control {
     pub(crate) keyspace: Keyspace,
     pub(crate) session: Arc<Session>,
@@ -25,8 +25,15 @@ pub(crate) struct Control {
 }
 
 impl Control {
+    /// A replica on every node.
     pub(crate) async fn create(cluster: &Cluster) -> Self {
-        let keyspace = Keyspace::replicated(cluster, cluster.nodes().len(), &[]);
+        let replicas = cluster.nodes().len();
+        let simple = format!("'class': 'SimpleStrategy', 'replication_factor': {replicas}");
+        Self::replicated(cluster, &simple).await
+    }
+
+    pub(crate) async fn replicated(cluster: &Cluster, replication: &str) -> Self {
+        let keyspace = Keyspace::replicated(cluster, replication, &[]);
         let statements: Vec<String> = SCHEMA.iter().flat_map(|file| statements(file)).collect();
         let statements: Vec<String> = statements
             .iter()

@@ -7,7 +7,7 @@ use narrows::filter::Target;
 use narrows::wide_row::cache::{Layouts, Timing};
 use narrows::wide_row::clock::BootClock;
 use narrows::wide_row::follow::{Follower, Following};
-use narrows::wide_row::freshness::{Age, Freshness};
+use narrows::wide_row::freshness::Age;
 use narrows::wide_row::known::{Known, Watched};
 use narrows::wide_row::lookup::{Doubt, Lookup, Standing};
 use narrows::wide_row::shared_cache::SharedCache;
@@ -15,7 +15,7 @@ use narrows::wide_row::slot::StoreSlot;
 use narrows::wide_row::store::SplitId;
 use narrows::wide_row::watched::WatchedTable;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::control::{Control, SHARDS, table};
@@ -47,13 +47,10 @@ impl Knowing {
             max_staleness: PATIENCE,
             snapshots: None,
             clock: Arc::new(BootClock),
-            wanted: Arc::new(Notify::new()),
             runtime: Handle::current(),
             loaded: watch::Sender::new(false),
         };
-        let clock = following.clock.clone();
-        let catalog = Freshness::new(clock, PATIENCE, following.wanted.clone());
-        let known = Arc::new(Known::new(catalog));
+        let known = Arc::new(Known::new(following.freshness()));
         let slot = Arc::new(StoreSlot::default());
         slot.set(control.store.clone());
         let patient = Timing {

@@ -11,6 +11,7 @@ use super::control::{Control, split};
 use super::knowing::Knowing;
 use super::store::{complete, detect, standing};
 use crate::support::cluster;
+use crate::support::cluster::{dc_cluster, old_cluster};
 
 fn layout(id: &SplitId, generation: Generation) -> Layout {
     let bucket = |first: &[&[u8]]| Bucket {
@@ -69,6 +70,38 @@ async fn an_answer_is_never_older_than_its_question() {
             assert_eq!(knowing.find(&id).await, Standing::NotSplit);
         }
     }
+}
+
+/// A life of a split as a proxy sees it: made, looked up, invalidated, made anew, and gone with its table.
+async fn live(control: &Control) {
+    let id = split("alive");
+    let knowing = Knowing::start(control, None).await;
+    for _ in 0..2 {
+        let layout = Standing::Split(Arc::new(serve(control, &id).await));
+        assert_eq!(knowing.find(&id).await, layout);
+        knowing.polled().await;
+        assert!(knowing.might_be_split(&id));
+        invalidate(control, &id).await;
+        assert_eq!(knowing.find(&id).await, Standing::NotSplit);
+    }
+    serve(control, &id).await;
+    let table = super::control::table();
+    let taken = control
+        .store
+        .take_out_of_service(&table, super::control::SHARDS);
+    taken.await.expect("bumped");
+    assert_eq!(knowing.find(&id).await, Standing::NotSplit);
+}
+
+#[tokio::test]
+async fn the_same_on_cassandra_4_1() {
+    live(&Control::create(&old_cluster()).await).await;
+}
+
+#[tokio::test]
+async fn the_same_over_two_data_centers() {
+    let both = "'class': 'NetworkTopologyStrategy', 'dc1': 1, 'dc2': 1";
+    live(&Control::replicated(&dc_cluster(), both).await).await;
 }
 
 #[tokio::test]
