@@ -4,7 +4,7 @@
 //! - [`cli`], [`config`], [`app`]: the process.
 //! - [`proxy`]: client connections. Start reading at `proxy/session.rs`.
 //! - [`protocol`], [`statement`]: bytes and texts, pure.
-//! - [`filter`]: which partitions might be split, pure. Nothing asks it yet.
+//! - [`filter`]: which partitions might be split, pure.
 //! - [`wide_row`]: what is split, and what a proxy knows about it.
 //! - [`upstream`]: Cassandra. [`transport`], [`tls`]: sockets.
 //! - [`admin`], [`telemetry`]: what operators see.
@@ -17,6 +17,12 @@
 //! - *pending*: what a session remembers about a request whose reply it must look at.
 //! - *presented*: what a client sees of the cluster's topology. *mirrored*: a node's address as clients see it.
 //! - *control connection*: the proxy's own connection that learns the cluster's nodes.
+//! - *control keyspace*: where what is watched and split is kept. *original*: the table a client knows.
+//! - *watched table*: one that Narrows looks after. *partition key*: the serialized key of the original.
+//! - *split*: the record of one partition. *generation*: one attempt at it, never reused. *guarded*: writes to it must be noticed.
+//! - *bucket*: one narrow partition of a generation. *layout*: which buckets there are and where each begins.
+//! - *shard*: a part of a table's splits, with a *version* that grows and an *epoch* that takes all of it out of service.
+//! - *fresh*: known as of at most `max_staleness` ago. *doubt*: not found out in time; the original answers.
 
 #![cfg_attr(
     test,

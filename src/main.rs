@@ -16,8 +16,12 @@ fn main() -> ExitCode {
                 load(&file).map_or_else(|code| code, |config| print_schema(&config))
             }
             Command::Schema(SchemaCommand::Apply(file)) => {
-                load(&file).map_or_else(|code| code, |config| apply_schema(&config))
+                load(&file).map_or_else(|code| code, |config| change_schema(schema::apply(&config)))
             }
+            Command::Schema(SchemaCommand::Reshard(to)) => load(&to.file).map_or_else(
+                |code| code,
+                |config| change_schema(schema::reshard(&config, &to.table, to.shards)),
+            ),
         },
         Err(code) => code,
     };
@@ -70,8 +74,9 @@ fn print_schema(config: &Config) -> u8 {
     exit::OK
 }
 
-fn apply_schema(config: &Config) -> u8 {
-    match block_on(async { Ok(schema::apply(config).await) }) {
+/// Prints what a command about the control keyspace did.
+fn change_schema(change: impl Future<Output = Result<String, schema::ApplyError>>) -> u8 {
+    match block_on(async { Ok(change.await) }) {
         Ok(Ok(report)) => {
             cli::print(&report);
             exit::OK

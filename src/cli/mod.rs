@@ -11,6 +11,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::wide_row::watched::SHARDS_MAX;
+
 const EXAMPLES: &str = "\
 Examples:
   narrows run                                   everything at its default
@@ -81,6 +83,22 @@ pub enum SchemaCommand {
         Nothing is altered or dropped: what differs is named, and ends with exit code 78."
     )]
     Apply(ConfigFile),
+    /// Move a watched table to more shards, once it has very many splits
+    #[command(
+        after_help = "SHARDS is a power of two that the table never had; 16 are right up to about a million splits,\n\
+        256 for ten million. All splits of the table go out of service first, and are made anew in time."
+    )]
+    Reshard(Reshard),
+}
+
+#[derive(Debug, Args)]
+pub struct Reshard {
+    /// keyspace.table, as Cassandra spells them
+    pub table: String,
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(SHARDS_MAX)))]
+    pub shards: u32,
+    #[command(flatten)]
+    pub file: ConfigFile,
 }
 
 #[derive(Debug, Args)]

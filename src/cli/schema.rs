@@ -1,9 +1,12 @@
 //! `narrows schema`: the control keyspace for a DBA to read, or made where it is missing.
 
+use std::sync::Arc;
+
 use super::exit;
 use crate::config::Config;
 use crate::wide_row::schema::{self, Applied, SchemaError};
 use crate::wide_row::store::connect::{self, ConnectError};
+use crate::wide_row::store::{Store, StoreError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
@@ -11,6 +14,12 @@ pub enum ApplyError {
     Connect(#[from] ConnectError),
     #[error("{0}")]
     Schema(#[from] SchemaError),
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    #[error("{0} is not watched; `SELECT * FROM {1}.watched_table` shows what is")]
+    NotWatched(String, String),
+    #[error("{0} is not a power of two, such as 16 or 256")]
+    NotAPowerOfTwo(u32),
 }
 
 impl ApplyError {
@@ -30,6 +39,11 @@ impl ApplyError {
                 | SchemaError::Create { .. }
                 | SchemaError::Different { .. },
             ) => exit::CONTROL_KEYSPACE,
+            Self::Store(StoreError::Refused(_) | StoreError::NotUnderstood(_)) => {
+                exit::CONTROL_KEYSPACE
+            }
+            Self::Store(_) => exit::UPSTREAM_UNAVAILABLE,
+            Self::NotWatched(..) | Self::NotAPowerOfTwo(_) => exit::CONFIGURATION,
         }
     }
 }
@@ -48,6 +62,29 @@ pub async fn apply(config: &Config) -> Result<String, ApplyError> {
     let session = connect::connect(config).await?;
     let applied = schema::apply(&session, &config.control, &config.tables).await?;
     Ok(report(&applied))
+}
+
+/// Moves a watched table to another number of shards.
+pub async fn reshard(config: &Config, table: &str, shards: u32) -> Result<String, ApplyError> {
+    if !shards.is_power_of_two() {
+        return Err(ApplyError::NotAPowerOfTwo(shards));
+    }
+    let session = Arc::new(connect::connect(config).await?);
+    let keyspace = &config.control.keyspace;
+    schema::verify(&session, keyspace).await?;
+    let store = Store::open(session, keyspace).await?;
+    let rows = store.read_watched().await?;
+    let row = rows.iter().find(|row| row.table.name.to_string() == table);
+    let not_watched = || ApplyError::NotWatched(table.to_owned(), keyspace.clone());
+    let watched = &row.ok_or_else(not_watched)?.table;
+    if watched.shards == shards {
+        return Ok(format!("{table} has {shards} shards already\n"));
+    }
+    store.reshard(watched, shards).await?;
+    let before = watched.shards;
+    Ok(format!(
+        "{table} moved from {before} to {shards} shards; its splits are out of service and can be made anew\n"
+    ))
 }
 
 fn report(applied: &Applied) -> String {

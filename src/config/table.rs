@@ -67,7 +67,7 @@ fn settings(section: &mut Section<'_>, name: TableName) -> WatchedTable {
         &mut table.max_buckets,
         values::count(1..=4096),
     );
-    section.set("shards", &mut table.shards, values::count(1..=4096));
+    section.set("shards", &mut table.shards, values::shards);
     section.set("filter", &mut table.filter, values::filter);
     times(section, &mut table);
     if table.target_bytes > table.wide_bytes {

@@ -12,7 +12,7 @@ use crate::filter::spec;
 use crate::statement::lexer::{Lexer, Token};
 use crate::wide_row::names::TableName;
 use crate::wide_row::schema::replication::Replication;
-use crate::wide_row::watched::{LateWrites, Mode};
+use crate::wide_row::watched::{LateWrites, Mode, SHARDS_MAX};
 
 use tracing_subscriber::EnvFilter;
 
@@ -335,6 +335,15 @@ pub(super) fn late_writes(setting: &Setting) -> Checked<LateWrites> {
         .text()
         .and_then(LateWrites::parse)
         .ok_or_else(|| one_of(words))
+}
+
+/// The number of shards of a watched table.
+pub(super) fn shards(setting: &Setting) -> Checked<u32> {
+    let shards = count(1..=SHARDS_MAX)(setting)?;
+    if shards.is_power_of_two() {
+        return Ok(shards);
+    }
+    Err("expected a power of two, such as 16 or 256".to_owned())
 }
 
 /// The policies of a filter.

@@ -61,11 +61,12 @@ impl PartitionKey {
         &self.0
     }
 
-    /// The shard of `wide_row` that holds this key: equal ranges of the filter's hash, so that more shards are
-    /// parts of fewer.
+    /// The shard of `wide_row` that holds this key. Shards are equal ranges of the filter's hash. Their numbers say how many
+    /// there are, too: of 16 shards they are 16 to 31, so that a table moved to 64 shards uses none of its old ones.
     pub fn shard(&self, shards: u32) -> i32 {
-        // A shard count comes from an int column, so this cannot be cut.
-        filter::shard_of(filter::hash(&self.0), shards as usize) as i32
+        let index = filter::shard_of(filter::hash(&self.0), shards as usize);
+        // Both come from an int column, so nothing is cut.
+        shards as i32 + index as i32
     }
 }
 
@@ -129,6 +130,7 @@ mod tests {
         for number in 0..200_u32 {
             let key = PartitionKey::new(number.to_be_bytes());
             assert_eq!(key.shard(64) / 4, key.shard(16));
+            assert!((16..32).contains(&key.shard(16)));
         }
     }
 

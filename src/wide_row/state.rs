@@ -3,10 +3,12 @@
 //! The store writes nothing but a [`Transition`], and a [`Transition`] can only be made here, so an illegal one cannot
 //! be written. Every transition names the state it starts from; the store turns that into the condition of one LWT.
 //!
+//! ```text
 //!     DETECTED ─▶ PLANNED ─▶ GUARDED ─▶ COPYING ─▶ VERIFYING ─▶ COMPLETED
 //!        │           │          └──────────┴───┬───────┴─────────────┘
 //!        ▼           ▼                         ▼
 //!     NOT_WIDE    REFUSED              FAILED, INVALIDATED        every end ─▶ DETECTED, next generation
+//! ```
 
 use super::names::Generation;
 

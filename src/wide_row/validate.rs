@@ -72,9 +72,9 @@ impl<R: ReadShard> Validations<R> {
     /// The shard as it is now or later, never as it was before the call.
     pub async fn validate(&self, shard: i32) -> Answer {
         self.metrics.asked.increment(1);
-        let place = usize::try_from(shard)
-            .ok()
-            .and_then(|index| self.shards.get(index));
+        let number = usize::try_from(shard).ok();
+        let index = number.and_then(|number| number.checked_sub(self.shards.len()));
+        let place = index.and_then(|index| self.shards.get(index));
         let Some(place) = place else {
             return Err(Unvalidated::Failed(format!("there is no shard {shard}")));
         };

@@ -19,7 +19,7 @@ pub struct WatchedTable {
     pub target_bytes: u64,
     /// A partition so large that it needed more gets larger buckets instead.
     pub max_buckets: u32,
-    /// Partitions of `wide_row` for this table.
+    /// Partitions of `wide_row` for this table; a power of two.
     pub shards: u32,
     /// The part of the partition key that is a time, where there is one.
     pub time_bucket_column: Option<String>,

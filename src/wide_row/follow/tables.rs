@@ -78,11 +78,8 @@ impl Followed {
         };
         let sent = self.following.clock.now();
         let table = self.watched.name();
-        for polled in store
-            .read_shards(table, self.watched.settings.shards)
-            .await?
-        {
-            let shard = &mut shards[polled.shard as usize];
+        let polled = store.read_shards(table, self.watched.settings.shards);
+        for (shard, polled) in shards.iter_mut().zip(polled.await?) {
             if let Next::ReadAbove(since) = shard.view.next(&polled) {
                 self.follow_shard(store, shard, &polled, since).await?;
             }
@@ -137,7 +134,7 @@ impl Followed {
         let mut shards = Vec::with_capacity(polled.len());
         for polled in polled {
             let mut shard = Shard::default();
-            let seen = self.build(store, &polled).await?;
+            let seen = self.build(store, shards.len(), &polled).await?;
             shard.view.absorb(&polled, seen);
             shards.push(shard);
         }
@@ -147,12 +144,17 @@ impl Followed {
         Ok(shards)
     }
 
-    /// Builds one shard's filter from its rows. Returns whether the change at the polled version was among them.
-    async fn build(&self, store: &Store, polled: &ShardReading) -> Result<bool, StoreError> {
+    /// Builds one shard's filter, at this place, from its rows. Returns whether the change at the polled version was among them.
+    async fn build(
+        &self,
+        store: &Store,
+        index: usize,
+        polled: &ShardReading,
+    ) -> Result<bool, StoreError> {
         let mut seen = false;
         let mut rows = 0;
         // Keys that come in from now on are kept beside the rebuild, so nothing falls between.
-        let mut rebuild = self.watched.filter.begin_rebuild(polled.shard as usize);
+        let mut rebuild = self.watched.filter.begin_rebuild(index);
         let table = self.watched.name();
         store
             .read_rows(table, polled.shard, Version(0), |row| {
@@ -211,8 +213,9 @@ impl Followed {
         let (followed, store) = (self.clone(), store.clone());
         self.following.runtime.spawn(async move {
             let table = followed.watched.name();
-            let built = match store.read_shard(table, index as i32).await {
-                Ok(polled) => followed.build(&store, &polled).await,
+            let number = (followed.watched.settings.shards as usize + index) as i32;
+            let built = match store.read_shard(table, number).await {
+                Ok(polled) => followed.build(&store, index, &polled).await,
                 Err(error) => Err(error),
             };
             if let Err(error) = built {

@@ -66,7 +66,8 @@ impl Store {
         table: &TableName,
         shards: u32,
     ) -> Result<Vec<ShardReading>, StoreError> {
-        let numbers: Vec<i32> = (0..).take(shards as usize).collect();
+        let first = shards as i32;
+        let numbers: Vec<i32> = (first..).take(shards as usize).collect();
         let mut readings: Vec<_> = numbers
             .iter()
             .map(|shard| ShardReading::empty(*shard))
@@ -80,7 +81,8 @@ impl Store {
             let rows = result.into_rows_result().map_err(not_understood)?;
             for row in rows.rows::<ShardRow>().map_err(not_understood)? {
                 let reading = ShardReading::from(row.map_err(not_understood)?);
-                if let Some(place) = readings.get_mut(reading.shard as usize) {
+                let index = usize::try_from(reading.shard - first).unwrap_or(usize::MAX);
+                if let Some(place) = readings.get_mut(index) {
                     *place = reading;
                 }
             }

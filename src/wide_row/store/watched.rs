@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::cas::{bind, send};
 use super::{Store, StoreError, not_understood};
 use crate::wide_row::names::TableName;
+use crate::wide_row::state::RETIRED;
 use crate::wide_row::watched::{LateWrites, Mode, SHARDS_MAX, WatchedTable};
 
 /// A row of `watched_table`.
@@ -89,8 +90,17 @@ impl Store {
         Ok(())
     }
 
-    /// Moves a table to another number of shards. Its splits are taken out of service first, since they stay behind.
+    /// Moves a table to another number of shards, a power of two that it never had. Its splits are taken out of service
+    /// first, since they stay behind.
     pub async fn reshard(&self, table: &WatchedTable, shards: u32) -> Result<(), StoreError> {
+        let there = self.read_shards(&table.name, shards).await?;
+        if there.iter().any(|shard| shard.epoch <= RETIRED) {
+            let text = format!(
+                "{} had {shards} shards before; choose another number",
+                table.name
+            );
+            return Err(StoreError::Refused(text));
+        }
         self.retire(&table.name, table.shards).await?;
         let (from, to) = (table.shards as i32, shards as i32);
         let values = bind![
@@ -144,7 +154,7 @@ impl TryFrom<Row> for WatchedRow {
             seconds.map(Duration::from_secs)
         };
         let shards = count(row.shards, default.shards);
-        if shards > SHARDS_MAX {
+        if shards > SHARDS_MAX || !shards.is_power_of_two() {
             // With another number we would look for splits where there are none.
             let name = &default.name;
             return Err(not_understood(format!("{name} in {shards} shards")));

@@ -69,11 +69,11 @@ fn version(answer: Result<ShardReading, Unvalidated>) -> i64 {
 #[tokio::test]
 async fn a_request_never_shares_a_reading_that_was_sent_before_it_came() {
     let (slow, validations) = validations();
-    let first = ask(&validations, 0);
+    let first = ask(&validations, 2);
     until_sent(&slow, 1).await;
     // Something changes, and then more requests come: they must see it, and share one reading.
     slow.current.store(2, Ordering::SeqCst);
-    let later: Vec<_> = (0..50).map(|_| ask(&validations, 0)).collect();
+    let later: Vec<_> = (0..50).map(|_| ask(&validations, 2)).collect();
     for _ in 0..200 {
         tokio::task::yield_now().await;
     }
@@ -91,13 +91,14 @@ async fn a_request_never_shares_a_reading_that_was_sent_before_it_came() {
 #[tokio::test]
 async fn shards_do_not_wait_for_each_other() {
     let (slow, validations) = validations();
-    let one = ask(&validations, 0);
-    let two = ask(&validations, 1);
+    let one = ask(&validations, 2);
+    let two = ask(&validations, 3);
     until_sent(&slow, 2).await;
     slow.gate.add_permits(2);
     assert_eq!(version(one.await.unwrap()), 1);
     assert_eq!(version(two.await.unwrap()), 1);
-    assert!(validations.validate(2).await.is_err());
+    assert!(validations.validate(4).await.is_err());
+    assert!(validations.validate(1).await.is_err());
     assert!(validations.validate(-1).await.is_err());
 }
 
@@ -105,10 +106,10 @@ async fn shards_do_not_wait_for_each_other() {
 async fn a_failed_reading_fails_only_those_who_shared_it() {
     let (slow, validations) = validations();
     slow.current.store(-1, Ordering::SeqCst);
-    let first = ask(&validations, 0);
+    let first = ask(&validations, 2);
     until_sent(&slow, 1).await;
     slow.current.store(7, Ordering::SeqCst);
-    let second = ask(&validations, 0);
+    let second = ask(&validations, 2);
     slow.gate.add_permits(2);
     assert!(matches!(first.await.unwrap(), Err(Unvalidated::Failed(_))));
     assert_eq!(version(second.await.unwrap()), 7);
@@ -119,10 +120,10 @@ async fn a_failed_reading_fails_only_those_who_shared_it() {
 #[tokio::test]
 async fn a_request_that_goes_away_takes_nobody_with_it() {
     let (slow, validations) = validations();
-    let gone = ask(&validations, 0);
+    let gone = ask(&validations, 2);
     until_sent(&slow, 1).await;
     gone.abort();
-    let stays = ask(&validations, 0);
+    let stays = ask(&validations, 2);
     slow.gate.add_permits(2);
     assert_eq!(version(stays.await.unwrap()), 1);
 }

@@ -10,6 +10,8 @@ use scylla::client::session_builder::SessionBuilder;
 use crate::support::{Cluster, Keyspace};
 
 pub(crate) const SHARDS: u32 = 4;
+/// Of four shards the numbers are 4 to 7.
+pub(crate) const FIRST_SHARD: i32 = 4;
 
 const SCHEMA: [&str; 3] = [
     include_str!("../../../cql/002_watched_table.cql"),

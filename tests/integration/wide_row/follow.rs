@@ -3,7 +3,7 @@
 use narrows::wide_row::names::Version;
 use narrows::wide_row::store::SplitId;
 
-use super::control::{Control, SHARDS, split, table};
+use super::control::{Control, FIRST_SHARD, SHARDS, split, table};
 use super::knowing::{Knowing, eventually, watched_table};
 use super::store::{complete, detect, standing};
 use crate::support::cluster;
@@ -92,10 +92,13 @@ async fn a_filter_that_outgrows_its_overlay_is_rebuilt_and_misses_nothing() {
     let control = Control::create(&cluster).await;
     let knowing = Knowing::start(&control, None).await;
     let keys = (0..).map(|index| split(&format!("many {index}")));
-    let ids: Vec<SplitId> = keys.filter(|id| id.shard == 1).take(1500).collect();
+    let ids: Vec<SplitId> = keys
+        .filter(|id| id.shard == FIRST_SHARD)
+        .take(1500)
+        .collect();
     let insert = format!(
         "INSERT INTO {}.wide_row (keyspace_name, table_name, shard, partition_key, version, row_version, row_epoch, \
-         state, generation) VALUES ('shop', 'orders', 1, ?, ?, ?, 0, 'COMPLETED', 1)",
+         state, generation) VALUES ('shop', 'orders', {FIRST_SHARD}, ?, ?, ?, 0, 'COMPLETED', 1)",
         control.keyspace.name
     );
     let insert = control.session.prepare(insert).await.expect("prepared");
@@ -126,6 +129,8 @@ async fn a_table_moves_to_more_shards_and_leaves_its_splits_behind() {
     assert!(knowing.might_be_split(&id));
     let mut settings = watched_table();
     control.store.reshard(&settings, 32).await.expect("moved");
+    let back = control.store.reshard(&settings, SHARDS).await;
+    assert!(back.is_err(), "those shards are retired for ever");
     settings.shards = 32;
     eventually("the new settings", || {
         knowing.watched().settings == settings

@@ -6,7 +6,7 @@ use narrows::wide_row::names::{Generation, Version};
 use narrows::wide_row::state::{PostSplitData, PreSplitData, Standing, State, Step, Transition};
 use narrows::wide_row::store::{Detected, Lease, Leased, Outcome, SplitId, Store};
 
-use super::control::{Control, SHARDS, split, table};
+use super::control::{Control, FIRST_SHARD, SHARDS, split, table};
 use crate::support::cluster;
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -315,13 +315,13 @@ async fn many_writers_of_one_shard_lose_no_version() {
     let table = table();
     // Keys of one shard, all detected at once.
     let keys = (0..1000).map(|index| split(&format!("busy {index}")));
-    let ids: Vec<SplitId> = keys.filter(|id| id.shard == 0).take(12).collect();
+    let ids: Vec<SplitId> = keys.filter(|id| id.shard == FIRST_SHARD).take(12).collect();
     let futures = ids.iter().map(|id| store.detect(id));
     for detected in futures::future::join_all(futures).await {
         assert!(matches!(detected.expect("detected"), Detected::New(_)));
     }
     let mut rows = Vec::new();
-    let read = store.read_rows(&table, 0, Version(0), |row| rows.push(row));
+    let read = store.read_rows(&table, FIRST_SHARD, Version(0), |row| rows.push(row));
     read.await.expect("read");
     let mut versions: Vec<Version> = rows.iter().map(|row| row.version).collect();
     versions.sort();
@@ -331,11 +331,11 @@ async fn many_writers_of_one_shard_lose_no_version() {
         ids.len(),
         "each change has a version of its own"
     );
-    let shard = store.read_shard(&table, 0).await.expect("read");
+    let shard = store.read_shard(&table, FIRST_SHARD).await.expect("read");
     assert_eq!(versions.last(), Some(&shard.version));
     let mut newer = 0;
     let middle = versions[5];
-    let read = store.read_rows(&table, 0, middle, |_| newer += 1);
+    let read = store.read_rows(&table, FIRST_SHARD, middle, |_| newer += 1);
     read.await.expect("read");
     assert_eq!(newer, 6);
 }
