@@ -111,9 +111,10 @@ async fn a_filter_that_outgrows_its_overlay_is_rebuilt_and_misses_nothing() {
     }
     knowing.polled().await;
     assert!(ids.iter().all(|id| knowing.might_be_split(id)));
+    // Keys may come in over several polls, so what follows a rebuild is in the overlay again.
     eventually("the overlay is built in", || {
         let stats = knowing.watched().filter.stats();
-        stats.keys >= 1500 && stats.overlay_keys == 0
+        stats.keys >= 1500 && stats.overlay_keys < 1024
     })
     .await;
     assert!(ids.iter().all(|id| knowing.might_be_split(id)));
