@@ -22,5 +22,5 @@ echo "setup: installing Python packages into $venv" >&2
 "$python" -m venv --clear "$venv" || fail "cannot make a virtual environment: install venv (Debian: apt-get install python3-venv)"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$requirements" ||
     fail "pip failed, see above: check the network and run the same command again"
-"$venv/bin/python" -c 'import cassandra.cluster, lz4.block, snappy' || fail "the packages in $venv do not import, see above"
+"$venv/bin/python" -c 'import cassandra.cluster, lz4.block, snappy, xxhash' || fail "the packages in $venv do not import, see above"
 cp "$requirements" "$installed"

@@ -28,9 +28,9 @@ impl ApplyError {
             Self::Connect(ConnectError::Tls(_) | ConnectError::DataCenter { .. }) => {
                 exit::CONFIGURATION
             }
-            Self::Connect(ConnectError::Upstream(_) | ConnectError::Session(_)) => {
-                exit::UPSTREAM_UNAVAILABLE
-            }
+            Self::Connect(
+                ConnectError::Upstream(_) | ConnectError::Session(_) | ConnectError::Slow,
+            ) => exit::UPSTREAM_UNAVAILABLE,
             Self::Schema(
                 SchemaError::Read(_) | SchemaError::NoNode(_) | SchemaError::NoAgreement(_),
             ) => exit::UPSTREAM_UNAVAILABLE,
@@ -76,11 +76,12 @@ pub async fn reshard(config: &Config, table: &str, shards: u32) -> Result<String
     let rows = store.read_watched().await?;
     let row = rows.iter().find(|row| row.table.name.to_string() == table);
     let not_watched = || ApplyError::NotWatched(table.to_owned(), keyspace.clone());
-    let watched = &row.ok_or_else(not_watched)?.table;
+    let row = row.ok_or_else(not_watched)?;
+    let watched = &row.table;
     if watched.shards == shards {
         return Ok(format!("{table} has {shards} shards already\n"));
     }
-    store.reshard(watched, shards).await?;
+    store.reshard(row, shards).await?;
     let before = watched.shards;
     Ok(format!(
         "{table} moved from {before} to {shards} shards; its splits are out of service and can be made anew\n"

@@ -49,6 +49,8 @@ pub struct Proxy {
     pub mirrored: watch::Sender<HashSet<SocketAddr>>,
     /// What is split; `None` in a plain relay.
     pub(super) wide_row: Option<WideRow>,
+    /// Of writes that wait until it is known what is split.
+    held_bytes: AtomicUsize,
     dialer: Dialer,
     connections: AtomicUsize,
     turning_away: AtomicUsize,
@@ -84,6 +86,7 @@ impl Proxy {
             mirrored: watch::Sender::new(HashSet::new()),
             connections: AtomicUsize::new(0),
             turning_away: AtomicUsize::new(0),
+            held_bytes: AtomicUsize::new(0),
             dialer,
             wide_row,
             config,

@@ -161,6 +161,10 @@ impl Registry {
         match known.by_id.get(id).cloned() {
             Some(before) => {
                 known.text_bytes -= before.text.len();
+                if statement.key_indices.is_empty() {
+                    // A v3 client is not told them, and others must not forget.
+                    statement.key_indices.clone_from(&before.key_indices);
+                }
                 statement.take_over(&before, version);
             }
             None => known.queue.push_back(id.into()),

@@ -183,6 +183,10 @@ impl Session {
 
     /// A write waits while what is split is not known well enough.
     fn hold_if_stale(&self, wide_row: &WideRow, concern: &Concern) -> Option<Decision> {
+        // Before the login upstream refuses it by itself.
+        if self.stage.get() != Stage::Established {
+            return None;
+        }
         let stale = concern.stale(&wide_row.known)?;
         Some(match Held::begin(&self.held, HELD_MAX) {
             Some(held) => Decision::HoldWrite(stale, held),

@@ -248,9 +248,7 @@ impl Session {
                     }
                 }
                 Some(Taken::HoldWrite(stale, held)) => {
-                    // Only a proxy that follows something finds it stale.
-                    let wide_row = self.proxy.wide_row.clone()?;
-                    self.hold_write(wide_row, stale, request, held);
+                    self.hold_write(stale, request, held);
                     return None;
                 }
                 None => return None,
@@ -332,9 +330,14 @@ impl Session {
         client.write_all(&self.framing.get().frame(&reply)).await
     }
 
+    /// The right to write upstream, between two messages.
+    pub(super) async fn lock_upstream(&self) -> MutexGuard<'_, Writer> {
+        self.upstream.lock().await
+    }
+
     /// Sends upstream a request of our own, between two of the client's.
     pub(super) async fn send_upstream(&self, request: &Envelope) -> io::Result<()> {
-        let mut upstream = self.upstream.lock().await;
+        let mut upstream = self.lock_upstream().await;
         upstream.write_all(&self.framing.get().frame(request)).await
     }
 

@@ -6,9 +6,10 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::pending::{Held, Taken};
 use super::session::Session;
@@ -24,9 +25,14 @@ use crate::wide_row::freshness::Age;
 use crate::wide_row::known::{Known, Watched};
 use crate::wide_row::names::PartitionKey;
 use crate::wide_row::service::WideRow;
+use crate::wide_row::watched::Mode;
 
 /// How long a write waits for a refresh; drivers give up after seconds.
 const REFRESH_PATIENCE: Duration = Duration::from_millis(500);
+/// A held write that cannot even be answered in this time is given up with its connection.
+const HELD_PATIENCE: Duration = Duration::from_secs(30);
+/// All sessions together.
+const HELD_BYTES_MAX: usize = 64 << 20;
 /// Look-ups beside requests at a time; more are left out, as nobody waits for them.
 const LOOKUPS_MAX: usize = 64;
 
@@ -103,73 +109,104 @@ fn is_systems_own(keyspace: &str) -> bool {
 }
 
 impl Stale {
-    /// Waits for a refresh that all who wait share.
-    async fn wait(&self, known: &Known) -> Age {
-        let deadline = Instant::now() + REFRESH_PATIENCE;
+    /// Waits for the refreshes that it needs, which all who wait share.
+    async fn wait(&self, known: &Known, deadline: Instant) {
         let rest = || deadline.saturating_duration_since(Instant::now());
-        let mut age = known.catalog.wait(rest()).await;
-        if let Self::Tables(tables) = self {
-            for watched in tables {
-                if age == Age::Fresh {
-                    age = watched.freshness.wait(rest()).await;
+        match self {
+            Self::Catalog => {
+                known.catalog.wait(rest()).await;
+            }
+            Self::Tables(tables) => {
+                for watched in tables {
+                    watched.freshness.wait(rest()).await;
                 }
             }
         }
-        age
     }
 }
 
 impl Session {
     /// Waits beside the session's other requests, then forwards or refuses.
-    pub(super) fn hold_write(
-        self: &Rc<Self>,
-        wide_row: WideRow,
-        stale: Stale,
-        request: Envelope,
-        held: Held,
-    ) {
+    pub(super) fn hold_write(self: &Rc<Self>, stale: Stale, request: Envelope, held: Held) {
         let session = self.clone();
         tokio::task::spawn_local(async move {
             let _held = held;
-            let age = stale.wait(&wide_row.known).await;
-            if age == Age::Fresh && session.forward_held(&request).await {
-                session.proxy.metrics.held_writes_released.increment(1);
-                return;
+            let ended = timeout(HELD_PATIENCE, session.release_or_refuse(stale, &request)).await;
+            if ended.is_err() {
+                tracing::debug!("a held write found no end: its connections take nothing any more");
             }
-            session.proxy.metrics.held_writes_refused.increment(1);
-            let body = error::encode(ErrorCode::Overloaded, refusal(age));
-            // A client that has gone needs no reply.
-            drop(
-                session
-                    .reply(request.header.stream, 0, opcode::ERROR, body)
-                    .await,
-            );
         });
     }
 
-    /// Whether the request could go on; one that has to wait again is not tried twice.
-    async fn forward_held(&self, request: &Envelope) -> bool {
+    /// Judges again after every wait: what it waits for may have been replaced, and more than one thing may be stale.
+    async fn release_or_refuse(&self, mut stale: Stale, request: &Envelope) {
+        let Some(wide_row) = &self.proxy.wide_row else {
+            return;
+        };
+        let _bytes = match HeldBytes::reserve(&self.proxy.held_bytes, request.body.len()) {
+            Some(reserved) => reserved,
+            None => return self.refuse_held(request, TOO_MUCH).await,
+        };
+        let deadline = Instant::now() + REFRESH_PATIENCE;
+        loop {
+            stale.wait(&wide_row.known, deadline).await;
+            match self.judge_held(request).await {
+                None => {
+                    self.proxy.metrics.held_writes_released.increment(1);
+                    return;
+                }
+                Some(Taken::HoldWrite(still, _)) if Instant::now() < deadline => stale = still,
+                Some(Taken::HoldWrite(still, _)) => {
+                    return self
+                        .refuse_held(request, still.refusal(&wide_row.known))
+                        .await;
+                }
+                Some(Taken::PrepareFirst(statements)) => {
+                    if let Err(id) = self.prepare_upstream(statements).await {
+                        let body = error::unprepared(&id);
+                        self.answer_held(request, body).await;
+                        return;
+                    }
+                }
+                Some(Taken::Refused(body)) => return self.answer_held(request, body).await,
+            }
+        }
+    }
+
+    /// Forwards the request if nothing stands against it, and says what does. The writer is locked before: freshness is
+    /// judged when the request goes out, not when it begins to wait for those before it.
+    async fn judge_held(&self, request: &Envelope) -> Option<Taken> {
+        let mut upstream = self.lock_upstream().await;
+        if self.closed.get() {
+            return None;
+        }
         let view = View {
             header: request.header,
             body: &request.body,
             complete: true,
         };
-        if self.closed.get() {
-            return true;
+        if self.judge_request(view) != Verdict::Forward {
+            // What was just left word of; requests behind this one may wait in front.
+            return self.taken.borrow_mut().pop_back();
         }
-        match self.judge_request(view) {
-            Verdict::Forward => {
-                self.proxy.metrics.forwarded.increment(1);
-                // If upstream is gone, the session ends by that.
-                drop(self.send_upstream(request).await);
-                true
-            }
-            _ => match self.taken.borrow_mut().pop_back() {
-                Some(Taken::Refused(_) | Taken::PrepareFirst(_) | Taken::HoldWrite(..)) | None => {
-                    false
-                }
-            },
-        }
+        self.proxy.metrics.forwarded.increment(1);
+        // If upstream is gone, the session ends by that.
+        drop(upstream.write_all(&self.framing.get().frame(request)).await);
+        None
+    }
+
+    async fn refuse_held(&self, request: &Envelope, text: &str) {
+        self.proxy.metrics.held_writes_refused.increment(1);
+        self.answer_held(request, error::encode(ErrorCode::Overloaded, text))
+            .await;
+    }
+
+    /// A client that has gone needs no reply.
+    async fn answer_held(&self, request: &Envelope, body: Vec<u8>) {
+        drop(
+            self.reply(request.header.stream, 0, opcode::ERROR, body)
+                .await,
+        );
     }
 
     /// Looks a partition up beside the request that reads it.
@@ -179,7 +216,11 @@ impl Session {
         watched: Arc<Watched>,
         key: PartitionKey,
     ) {
-        if !watched.might_be_split(&Target::key(key.bytes())) {
+        // Before the full load a filter lets everything through, or is as old as its file.
+        let is_loaded = watched.freshness.since_refresh().is_some();
+        let target = Target::key(key.bytes());
+        if !watched.might_be_split(&target) || !is_loaded || watched.settings().mode != Mode::Serve
+        {
             return;
         }
         let Some(held) = Held::begin(&self.lookups, LOOKUPS_MAX) else {
@@ -193,17 +234,47 @@ impl Session {
     }
 }
 
-fn refusal(age: Age) -> &'static str {
-    match age {
-        Age::Unknown => {
-            "narrows: what is split is not known yet, so this write cannot be made safely; it was not forwarded, try again"
-        }
-        Age::Stale | Age::Fresh => {
-            "narrows: the control keyspace could not be read lately, so this write cannot be made safely; it was not \
-             forwarded, try again"
+/// What held writes of all sessions keep in memory, until this is dropped.
+struct HeldBytes<'a> {
+    count: &'a AtomicUsize,
+    bytes: usize,
+}
+
+impl<'a> HeldBytes<'a> {
+    /// `None`: all that may be held is held.
+    fn reserve(count: &'a AtomicUsize, bytes: usize) -> Option<Self> {
+        let before = count.fetch_add(bytes, Ordering::Relaxed);
+        let reserved = Self { count, bytes };
+        (before + bytes <= HELD_BYTES_MAX).then_some(reserved)
+    }
+}
+
+impl Drop for HeldBytes<'_> {
+    fn drop(&mut self) {
+        self.count.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl Stale {
+    fn refusal(&self, known: &Known) -> &'static str {
+        let age = match self {
+            Self::Catalog => known.catalog.age(),
+            Self::Tables(tables) => tables
+                .first()
+                .map_or(Age::Stale, |table| table.freshness.age()),
+        };
+        match age {
+            Age::Unknown => NOT_KNOWN,
+            Age::Stale | Age::Fresh => NOT_LATELY,
         }
     }
 }
+
+const NOT_KNOWN: &str = "narrows: what is split is not known yet, so this write cannot be made safely; it was not forwarded, try again";
+const NOT_LATELY: &str = "narrows: the control keyspace could not be read lately, so this write cannot be made safely; \
+    it was not forwarded, try again";
+const TOO_MUCH: &str =
+    "narrows: too many writes wait for the control keyspace; this one was not forwarded, try again";
 
 /// The partition key, if all of its columns are bound.
 pub(super) fn bound_key(

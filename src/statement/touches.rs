@@ -4,7 +4,7 @@
 //! single tokens, so a table's name stands behind them wherever they occur. A write whose tables cannot be told touches
 //! any table.
 
-use super::lexer::{Lexer, Token};
+use super::lexer::Lexer;
 
 /// What a text may do to tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,31 +26,36 @@ pub struct Name {
     pub table: String,
 }
 
-/// Only texts that begin with one of these words can write.
-const WRITING: [&str; 7] = [
-    "insert", "update", "delete", "begin", "truncate", "alter", "drop",
-];
+/// A batch that names more tables than this touches anything.
+const NAMES_MAX: usize = 64;
 
 pub fn touches(text: &str) -> Touches {
-    let tokens: Vec<Token> = Lexer::new(text).collect();
-    let Some(first) = tokens.first() else {
+    let mut tokens = Lexer::new(text);
+    let Some(first) = tokens.next() else {
         return Touches::Nothing;
     };
     let is = |word: &str| first.is_word(text, word);
-    if is("select") {
-        let from = tokens.iter().position(|token| token.is_word(text, "from"));
-        let name = from.and_then(|from| name(text, &tokens[from + 1..]));
+    let one = |name: Option<Name>| name.map(|name| vec![name]);
+    let written = if is("select") {
+        let name = name_behind(text, tokens, "from");
         return name.map_or(Touches::Nothing, Touches::Reads);
-    }
-    if !WRITING.iter().any(|word| is(word)) {
-        return Touches::Nothing;
-    }
-    let written = if is("truncate") {
-        name(text, skip_words(text, &tokens[1..], &["table"])).map(|name| vec![name])
+    } else if is("insert") {
+        one(name_behind(text, tokens, "into"))
+    } else if is("update") {
+        one(name(text, tokens))
+    } else if is("delete") {
+        one(name_behind(text, tokens, "from"))
+    } else if is("begin") {
+        names_in_batch(text, tokens)
+    } else if is("truncate") {
+        one(name(
+            text,
+            without(text, tokens, &["table", "columnfamily"]),
+        ))
     } else if is("alter") || is("drop") {
-        return schema_change(text, &tokens[1..]);
+        return schema_change(text, tokens);
     } else {
-        names_behind(text, &tokens, &["into", "update", "from"])
+        return Touches::Nothing;
     };
     match written {
         Some(names) if !names.is_empty() => Touches::Writes(names),
@@ -60,16 +65,17 @@ pub fn touches(text: &str) -> Touches {
 
 /// ALTER and DROP of a table concern it, of a type any table with it, of a keyspace everything in it; of other things
 /// they concern no rows.
-fn schema_change(text: &str, tokens: &[Token]) -> Touches {
-    let Some((what, rest)) = tokens.split_first() else {
+fn schema_change(text: &str, mut tokens: Lexer<'_>) -> Touches {
+    let Some(what) = tokens.next() else {
         return Touches::WritesAnything;
     };
-    let rest = skip_words(text, rest, &["if", "exists"]);
+    let mut rest = without(text, tokens, &["if", "exists"]);
     let is = |word: &str| what.is_word(text, word);
     if is("table") || is("columnfamily") {
-        name(text, rest).map_or(Touches::WritesAnything, |name| Touches::Writes(vec![name]))
-    } else if is("keyspace") {
-        let keyspace = rest.first().and_then(|token| token.name(text));
+        let name = name(text, rest);
+        name.map_or(Touches::WritesAnything, |name| Touches::Writes(vec![name]))
+    } else if is("keyspace") || is("schema") {
+        let keyspace = rest.next().and_then(|token| token.name(text));
         keyspace.map_or(Touches::WritesAnything, Touches::WritesKeyspace)
     } else if is("type") {
         Touches::WritesAnything
@@ -78,28 +84,51 @@ fn schema_change(text: &str, tokens: &[Token]) -> Touches {
     }
 }
 
-/// Every name behind one of the words; `None` where one is missing.
-fn names_behind(text: &str, tokens: &[Token], words: &[&str]) -> Option<Vec<Name>> {
-    let behind = tokens.iter().enumerate().filter_map(|(index, token)| {
-        let is_one = words.iter().any(|word| token.is_word(text, word));
-        is_one.then(|| name(text, &tokens[index + 1..]))
-    });
-    behind.collect()
+/// The tables of a batch, each once; `None` where one is missing, or there are too many.
+fn names_in_batch(text: &str, mut tokens: Lexer<'_>) -> Option<Vec<Name>> {
+    let mut names = Vec::new();
+    while let Some(token) = tokens.next() {
+        let stands_before = ["into", "update", "from"]
+            .iter()
+            .any(|word| token.is_word(text, word));
+        if !stands_before {
+            continue;
+        }
+        let name = name(text, tokens.clone())?;
+        if !names.contains(&name) {
+            names.push(name);
+        }
+        if names.len() > NAMES_MAX {
+            return None;
+        }
+    }
+    Some(names)
 }
 
-fn skip_words<'a>(text: &str, tokens: &'a [Token], words: &[&str]) -> &'a [Token] {
-    let skipped = tokens
-        .iter()
-        .take_while(|token| words.iter().any(|word| token.is_word(text, word)));
-    &tokens[skipped.count()..]
+fn name_behind(text: &str, mut tokens: Lexer<'_>, word: &str) -> Option<Name> {
+    tokens.find(|token| token.is_word(text, word))?;
+    name(text, tokens)
 }
 
-fn name(text: &str, tokens: &[Token]) -> Option<Name> {
-    let first = tokens.first()?.name(text)?;
-    if tokens.get(1).is_some_and(|token| token.is_symbol('.')) {
+/// What follows words that may stand there or not.
+fn without<'a>(text: &str, tokens: Lexer<'a>, words: &[&str]) -> Lexer<'a> {
+    let mut rest = tokens.clone();
+    let mut ahead = tokens;
+    while let Some(token) = ahead.next() {
+        if !words.iter().any(|word| token.is_word(text, word)) {
+            break;
+        }
+        rest = ahead.clone();
+    }
+    rest
+}
+
+fn name(text: &str, mut tokens: Lexer<'_>) -> Option<Name> {
+    let first = tokens.next()?.name(text)?;
+    if tokens.next().is_some_and(|token| token.is_symbol('.')) {
         return Some(Name {
             keyspace: Some(first),
-            table: tokens.get(2)?.name(text)?,
+            table: tokens.next()?.name(text)?,
         });
     }
     Some(Name {
@@ -153,6 +182,7 @@ mod tests {
             ),
             ("TRUNCATE ks.t", vec!["ks.t"]),
             ("TRUNCATE TABLE t", vec!["t"]),
+            ("TRUNCATE COLUMNFAMILY ks.t", vec!["ks.t"]),
             ("ALTER TABLE IF EXISTS ks.t ADD c int", vec!["ks.t"]),
             ("DROP TABLE IF EXISTS t", vec!["t"]),
             ("DROP COLUMNFAMILY t", vec!["t"]),
@@ -183,10 +213,19 @@ mod tests {
         ] {
             assert_eq!(touches(text), Touches::WritesAnything, "{text}");
         }
-        assert_eq!(
-            touches("drop keyspace if exists \"Ks\""),
-            Touches::WritesKeyspace("Ks".to_owned())
-        );
+        for text in [
+            "drop keyspace if exists \"Ks\"",
+            "ALTER SCHEMA \"Ks\" WITH x",
+        ] {
+            assert_eq!(
+                touches(text),
+                Touches::WritesKeyspace("Ks".to_owned()),
+                "{text}"
+            );
+        }
+        let batch = (0..100).map(|table| format!("INSERT INTO t{table} (k) VALUES (1);"));
+        let batch = format!("BEGIN BATCH {} APPLY BATCH", batch.collect::<String>());
+        assert_eq!(touches(&batch), Touches::WritesAnything);
     }
 
     #[test]

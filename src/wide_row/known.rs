@@ -18,7 +18,10 @@ use crate::filter::{TableFilter, Target};
 
 /// One watched table.
 pub struct Watched {
-    pub settings: WatchedTable,
+    name: TableName,
+    /// What the filter and the validations were made for.
+    shards: u32,
+    settings: ArcSwap<WatchedTable>,
     pub filter: TableFilter,
     pub freshness: Freshness,
     pub validations: Validations<TableShards>,
@@ -26,12 +29,43 @@ pub struct Watched {
 }
 
 impl Watched {
+    pub(super) fn new(
+        settings: WatchedTable,
+        filter: TableFilter,
+        freshness: Freshness,
+        validations: Validations<TableShards>,
+        metrics: TableMetrics,
+    ) -> Self {
+        Self {
+            name: settings.name.clone(),
+            shards: settings.shards,
+            settings: ArcSwap::from_pointee(settings),
+            filter,
+            freshness,
+            validations,
+            metrics,
+        }
+    }
+
     pub fn name(&self) -> &TableName {
-        &self.settings.name
+        &self.name
+    }
+
+    pub fn shards(&self) -> u32 {
+        self.shards
+    }
+
+    pub fn settings(&self) -> Arc<WatchedTable> {
+        self.settings.load_full()
+    }
+
+    /// Takes over settings that need no other filter and no other shards.
+    pub(super) fn set_settings(&self, settings: WatchedTable) {
+        self.settings.store(Arc::new(settings));
     }
 
     pub fn split(&self, key: PartitionKey) -> SplitId {
-        SplitId::new(self.name().clone(), key, self.settings.shards)
+        SplitId::new(self.name.clone(), key, self.shards)
     }
 
     /// `false` is a guarantee, as far as the knowledge goes: the partition is neither split nor guarded.

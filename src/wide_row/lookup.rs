@@ -97,26 +97,30 @@ impl Lookup {
         for _ in 0..ATTEMPTS_MAX {
             let shard = watched.validations.validate(id.shard).await;
             let shard = shard.map_err(|_| Doubt::Validation)?;
-            let seen = match self.keys.get(id).await {
-                Some(seen) if seen.judged_by(&shard) != Judged::Outdated => seen,
-                _ => self.read_key(watched, id, &shard).await?,
+            let remembered = self.keys.get(id).await;
+            let current = |seen: &SeenKey| seen.judged_by(&shard) != Judged::Outdated;
+            let seen = match remembered.filter(current) {
+                Some(seen) => Some(seen),
+                None => self.read_key(id, &shard).await?,
             };
-            match seen.judged_by(&shard) {
-                Judged::InService(generation) => return Ok(Some(generation)),
-                Judged::NotInService => return Ok(None),
-                Judged::Outdated => {}
+            match seen.map(|seen| (seen.judged_by(&shard), seen)) {
+                Some((Judged::InService(generation), _)) => return Ok(Some(generation)),
+                Some((Judged::NotInService, seen)) => {
+                    if !seen.is_guarded() {
+                        let target = Target::key(id.key.bytes());
+                        watched.metrics.count_false_positive(&target);
+                    }
+                    return Ok(None);
+                }
+                Some((Judged::Outdated, _)) | None => {}
             }
         }
         Err(Doubt::Moving)
     }
 
-    /// Reads the key, unless another request is just doing so; for one key one read is under way.
-    async fn read_key(
-        &self,
-        watched: &Watched,
-        id: &SplitId,
-        shard: &ShardReading,
-    ) -> Result<SeenKey, Doubt> {
+    /// Reads the key, unless another request is just doing so; for one key one read is under way. `None`: something changed
+    /// between the two reads.
+    async fn read_key(&self, id: &SplitId, shard: &ShardReading) -> Result<Option<SeenKey>, Doubt> {
         let computed = self
             .keys
             .entry_by_ref(id)
@@ -127,22 +131,19 @@ impl Lookup {
                     return Ok::<_, StoreError>(Op::Nop);
                 }
                 let reading = self.store.get()?.read_key(id).await?;
-                let seen = SeenKey::new(&reading, shard);
-                if !seen.is_guarded() {
-                    let target = Target::key(id.key.bytes());
-                    watched.metrics.count_false_positive(&target);
-                }
-                Ok(Op::Put(seen))
+                Ok(match SeenKey::new(&reading, shard) {
+                    Some(seen) => Op::Put(seen),
+                    None => Op::Remove,
+                })
             });
         match timeout(KEY_DEADLINE, computed).await {
             Ok(Ok(
                 CompResult::Inserted(entry)
                 | CompResult::ReplacedWith(entry)
                 | CompResult::Unchanged(entry),
-            )) => Ok(entry.into_value()),
-            Ok(Ok(CompResult::Removed(_) | CompResult::StillNone(_)) | Err(_)) | Err(_) => {
-                Err(Doubt::Key)
-            }
+            )) => Ok(Some(entry.into_value())),
+            Ok(Ok(CompResult::Removed(_) | CompResult::StillNone(_))) => Ok(None),
+            Ok(Err(_)) | Err(_) => Err(Doubt::Key),
         }
     }
 

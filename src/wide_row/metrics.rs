@@ -15,6 +15,7 @@ const FILTER_BYTES: &str = "narrows_filter_bytes";
 const FILTER_BITS_PER_KEY: &str = "narrows_filter_bits_per_key";
 const FILTER_BUILD_SECONDS: &str = "narrows_filter_build_seconds";
 const FILTER_AGE_SECONDS: &str = "narrows_filter_age_seconds";
+const FOLLOW_CATALOG_AGE_SECONDS: &str = "narrows_follow_catalog_age_seconds";
 const FOLLOW_AGE_SECONDS: &str = "narrows_follow_age_seconds";
 const FOLLOW_ROWS_TOTAL: &str = "narrows_follow_rows_total";
 const FOLLOW_SHARDS_TOTAL: &str = "narrows_follow_shards_total";
@@ -125,6 +126,8 @@ fn kind(target: &Target<'_>) -> usize {
 pub struct FollowMetrics {
     ok: Counter,
     failed: Counter,
+    /// Of the list of tables.
+    age: Gauge,
 }
 
 impl FollowMetrics {
@@ -134,6 +137,13 @@ impl FollowMetrics {
         Self {
             ok: outcome("ok"),
             failed: outcome("failed"),
+            age: gauge!(FOLLOW_CATALOG_AGE_SECONDS),
+        }
+    }
+
+    pub fn show_age(&self, age: Option<Duration>) {
+        if let Some(age) = age {
+            self.age.set(age.as_secs_f64());
         }
     }
 

@@ -82,11 +82,15 @@ pub struct Generation(pub i32);
 
 impl Generation {
     /// The first of a partition: the seconds since 2020. Were it 1, a control keyspace that was lost and made anew would
-    /// count from there again, and meet the buckets and the cached layouts of the generations before.
-    pub fn first(unix_seconds: u64) -> Self {
-        const SECONDS_1970_TO_2020: u64 = 1_577_836_800;
-        let seconds = unix_seconds.saturating_sub(SECONDS_1970_TO_2020);
-        Self(i32::try_from(seconds).unwrap_or(i32::MAX / 2).max(1))
+    /// count from there again, and meet the buckets and the cached layouts of the generations before. `None` for a clock
+    /// that cannot be right.
+    pub fn first(unix_millis: i64) -> Option<Self> {
+        const SECONDS_1970_TO_2020: i64 = 1_577_836_800;
+        let seconds = unix_millis / 1000 - SECONDS_1970_TO_2020;
+        i32::try_from(seconds)
+            .ok()
+            .filter(|seconds| *seconds > 0)
+            .map(Self)
     }
 }
 
@@ -136,9 +140,10 @@ mod tests {
 
     #[test]
     fn first_generations_of_other_times_differ() {
-        let year = 365 * 24 * 3600;
-        let (one, two) = (50 * year, 60 * year);
-        assert!(Generation::first(one) < Generation::first(two));
-        assert!(Generation::first(0) == Generation(1) && Generation::first(u64::MAX).0 > 0);
+        let year = 365 * 24 * 3600 * 1000;
+        let (one, two) = (Generation::first(55 * year), Generation::first(60 * year));
+        assert!(one.is_some() && one < two);
+        assert_eq!(Generation::first(49 * year), None);
+        assert_eq!(Generation::first(i64::MAX), None);
     }
 }

@@ -118,7 +118,7 @@ impl Run {
                 () = self.follow() => {}
                 _ = stopped => {}
             }
-            self.follower.save();
+            self.follower.saving()();
         });
         // Requests that still wait for the store get their answer: a doubt.
         runtime.shutdown_background();

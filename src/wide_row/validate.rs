@@ -103,11 +103,13 @@ impl<R: ReadShard> Validations<R> {
         let reader = self.reader.clone();
         let (sent, failed) = (self.metrics.sent.clone(), self.metrics.failed.clone());
         async move {
+            let mut broken_off = BrokenOff(Some(place.clone()));
             loop {
                 let requests = {
                     let mut waiting = lock(&place);
                     if waiting.requests.is_empty() {
                         waiting.under_way = false;
+                        broken_off.0 = None;
                         return;
                     }
                     std::mem::take(&mut waiting.requests)
@@ -126,6 +128,20 @@ impl<R: ReadShard> Validations<R> {
                     let _ = request.send(answer.clone());
                 }
             }
+        }
+    }
+}
+
+/// Readings that end by a panic, or with the runtime: the next request can begin them again. `None` once they ended well.
+struct BrokenOff(Option<Arc<Mutex<Waiting>>>);
+
+impl Drop for BrokenOff {
+    fn drop(&mut self) {
+        if let Some(place) = self.0.take() {
+            let mut waiting = lock(&place);
+            waiting.under_way = false;
+            // Nobody reads for them any more.
+            waiting.requests.clear();
         }
     }
 }

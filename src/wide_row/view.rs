@@ -1,8 +1,9 @@
 //! What is known of a shard, and what follows from a reading of it. Pure.
 //!
-//! A shard's version is read first, then its rows above the version known so far. All changes below a version are on a
-//! quorum before it can be proposed, so rows that are read after a version was seen hold every change below it. The
-//! change *at* that version may still be on its way to the replicas: it counts as known only when its own row was seen.
+//! A shard's version is read first, then its rows. All changes below a version are on a quorum before it can be proposed, so
+//! rows that are read after a version was seen hold every change below it. The change *at* that version may still be on
+//! its way to the replicas, and a read of several replicas is not one moment: so a change counts as known only when its own
+//! row was seen, and a key's state only when it came with the very version that was seen before.
 
 use super::names::{Generation, Version};
 use super::store::{KeyReading, ShardReading};
@@ -32,6 +33,13 @@ impl ShardView {
         } else {
             Next::ReadAbove(self.known)
         }
+    }
+
+    /// Takes over a full reading of a shard whose statics were read serially: everything up to its version was on a quorum
+    /// before the rows were read. What is known beyond that was seen on some replica only, and is read again.
+    pub fn settle(&mut self, settled: &ShardReading) {
+        self.known = settled.version;
+        self.epoch = settled.epoch;
     }
 
     /// Takes over a poll after the rows above were read. `seen`: one of them, or the epoch, is at the polled version.
@@ -64,22 +72,22 @@ pub struct SeenKey {
 }
 
 impl SeenKey {
-    /// From a read of the key that was sent after the shard was read. The version of a row comes with it in the same
-    /// read. A key without a row has none; then the shard's holds, since what may be under way there cannot be more than
-    /// the beginning of a split.
-    pub fn new(reading: &KeyReading, shard: &ShardReading) -> Self {
+    /// From a read of the key that was sent after the shard was read; `None` if it is worth nothing. With another version
+    /// than the shard's it is a mixture: of replicas that have the newest change and others that lack one before it, or of
+    /// one that has a change that may yet be lost. A key without a row comes without a version: what may be under way there
+    /// cannot be more than the beginning of a split.
+    pub fn new(reading: &KeyReading, shard: &ShardReading) -> Option<Self> {
         let has_row = reading.standing.is_some() || reading.is_unknown;
+        if has_row && reading.version != shard.version {
+            return None;
+        }
         let guarded = reading.standing.filter(|standing| standing.is_guarded());
         let served = guarded.filter(|standing| standing.is_in_service());
-        Self {
-            version: if has_row {
-                reading.version
-            } else {
-                shard.version
-            },
+        Some(Self {
+            version: shard.version,
             served: served.map(|standing| standing.generation),
             is_guarded: guarded.is_some() || reading.is_unknown,
-        }
+        })
     }
 
     /// The key belongs into a filter.

@@ -54,6 +54,16 @@ impl WatchedTable {
 }
 
 impl WatchedTable {
+    /// This version can follow it.
+    pub fn is_sound(&self) -> bool {
+        self.shards <= SHARDS_MAX && self.shards.is_power_of_two()
+    }
+
+    /// The other needs no other filter and no other shards.
+    pub fn is_followed_like(&self, other: &Self) -> bool {
+        self.shards == other.shards && self.filter == other.filter
+    }
+
     /// The settings in which the other differs, by their names.
     pub fn differences(&self, other: &Self) -> Vec<&'static str> {
         let differ = [

@@ -93,7 +93,8 @@ class Proxy:
             "log": {"format": "json"},
         }
         for section, values in settings.items():
-            self.settings.setdefault(section, {}).update(values)
+            several = isinstance(values, list)
+            self.settings[section] = values if several else {**self.settings.get(section, {}), **values}
         self.config = directory / "narrows.toml"
         self.log_file = directory / "narrows.log"
         self.environment = {**os.environ, **(environment or {})}
@@ -123,9 +124,10 @@ class Proxy:
         except OSError as error:
             return 0, str(error)
 
-    def metric(self, name: str) -> float:
-        """The sum over all labels."""
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum over all labels that are not given."""
         lines = [line for line in self.admin("/metrics")[1].splitlines() if line.startswith((name + " ", name + "{"))]
+        lines = [line for line in lines if all(f'{label}="{value}"' in line for label, value in labels.items())]
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
 
     def log(self, containing: str = "") -> list[dict]:

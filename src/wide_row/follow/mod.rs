@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
@@ -26,7 +26,7 @@ use super::slot::{StoreSlot, TableShards};
 use super::snapshot;
 use super::store::{Store, StoreError, WatchedRow};
 use super::validate::Validations;
-use super::watched::WatchedTable;
+use super::watched::{SHARDS_MAX, WatchedTable};
 use crate::filter::{Policies, TableFilter, spec};
 use originals::Originals;
 use tables::Followed;
@@ -36,6 +36,7 @@ use tables::Followed;
 const CONTEXT: &[u8] = b"";
 /// Filters are kept on disk this often, and at the end.
 const SAVE_EVERY: Duration = Duration::from_secs(300);
+const PAUSE_MIN: Duration = Duration::from_millis(20);
 
 /// How to follow.
 #[derive(Clone)]
@@ -64,7 +65,8 @@ pub struct Follower {
     known: Arc<Known>,
     slot: Arc<StoreSlot>,
     followed: HashMap<TableName, Task>,
-    originals: Originals,
+    /// Locked by the one check that is under way.
+    originals: Arc<Mutex<Originals>>,
     metrics: FollowMetrics,
     trouble: Trouble,
 }
@@ -91,16 +93,18 @@ impl Follower {
             known,
             slot,
             followed: HashMap::new(),
-            originals: Originals::default(),
+            originals: Arc::default(),
             metrics: FollowMetrics::register(),
             trouble: Trouble::default(),
         }
     }
 
-    /// Watches tables before the store could be reached: with the filters of the last run, where they were kept.
+    /// Watches tables before the store could be reached: with the filters of the last run, where they were kept. Reads
+    /// files, so not for a thread that others wait for.
     pub fn begin(&mut self, tables: &[WatchedTable]) {
         for table in tables {
-            self.watch(table.clone());
+            let stored = self.stored_filter(table);
+            self.watch(table.clone(), stored);
         }
         self.publish();
     }
@@ -111,46 +115,39 @@ impl Follower {
         let mut saved = Instant::now();
         loop {
             let sent = self.following.clock.now();
-            let result = self.refresh(&store).await;
-            if result.is_ok() {
+            let rows = store.read_watched().await;
+            self.metrics.count(&rows);
+            let result = rows.map(|rows| {
+                self.adopt(&rows, &store);
                 known.catalog.record(sent);
+                self.check_originals(rows, &store);
                 self.tell_when_loaded();
-            }
-            self.metrics.count(&result);
+            });
             self.trouble.report(result, "the list of watched tables");
+            self.show_ages();
             if saved.elapsed() > SAVE_EVERY {
-                self.save();
                 saved = Instant::now();
+                tokio::task::spawn_blocking(self.saving());
             }
-            tokio::select! {
-                () = sleep(self.following.poll_interval) => {}
-                () = known.catalog.wanted() => {}
-            }
+            self.following.pause(&known.catalog).await;
         }
     }
 
-    /// Learns which tables are watched, and whether they are still what they were.
-    async fn refresh(&mut self, store: &Arc<Store>) -> Result<(), StoreError> {
-        let rows = store.read_watched().await?;
-        self.adopt(&rows);
-        for task in self.followed.values_mut() {
-            task.begin(&self.following, store);
-        }
-        self.originals.check(store, &rows, &self.known).await;
-        Ok(())
-    }
-
-    /// Takes over the list of watched tables. One whose settings changed is loaded anew.
-    fn adopt(&mut self, rows: &[WatchedRow]) {
+    /// Takes over the list of watched tables. One whose shards or filters changed is loaded anew.
+    fn adopt(&mut self, rows: &[WatchedRow], store: &Arc<Store>) {
         let before = self.followed.len();
         self.followed
             .retain(|name, _| rows.iter().any(|row| row.table.name == *name));
         let mut changed = self.followed.len() != before;
         for row in rows {
-            match self.followed.get(&row.table.name) {
-                Some(task) if task.followed.watched.settings == row.table => {}
+            let followed = self.followed.get(&row.table.name);
+            match followed.map(|task| (task, task.followed.watched.settings())) {
+                Some((_, settings)) if *settings == row.table => {}
+                Some((task, settings)) if settings.is_followed_like(&row.table) => {
+                    task.followed.watched.set_settings(row.table.clone());
+                }
                 _ => {
-                    self.watch(row.table.clone());
+                    self.watch(row.table.clone(), None);
                     changed = true;
                 }
             }
@@ -158,12 +155,25 @@ impl Follower {
         if changed {
             self.publish();
         }
+        for task in self.followed.values_mut() {
+            task.keep_running(&self.following, store);
+        }
     }
 
-    fn watch(&mut self, table: WatchedTable) {
+    fn watch(&mut self, table: WatchedTable, stored: Option<TableFilter>) {
         let name = table.name.clone();
-        tracing::info!(table = %name, mode = table.mode.as_str(), shards = table.shards, "watching");
-        let watched = Arc::new(self.watched(table));
+        if table.is_sound() {
+            tracing::info!(table = %name, mode = table.mode.as_str(), shards = table.shards, "watching");
+        } else {
+            // With another number we would look for splits where there are none.
+            tracing::error!(
+                table = %name,
+                shards = table.shards,
+                "watched_table has a number of shards that is not a power of two up to {SHARDS_MAX}; nothing is known \
+                 of the table, and writes to it are refused"
+            );
+        }
+        let watched = Arc::new(self.watched(table, stored));
         let task = Task {
             followed: Arc::new(Followed::new(watched, self.following.clone())),
             task: None,
@@ -171,35 +181,41 @@ impl Follower {
         self.followed.insert(name, task);
     }
 
-    fn watched(&self, table: WatchedTable) -> Watched {
-        let policies = policies(&table);
+    fn watched(&self, table: WatchedTable, stored: Option<TableFilter>) -> Watched {
         let metrics = TableMetrics::register(&table.name);
-        let shards = table.shards as usize;
-        let stored = self.following.snapshots.as_ref().and_then(|directory| {
-            snapshot::load(directory, &table.name, CONTEXT, policies.clone(), shards)
-        });
+        let shards = table.shards.min(SHARDS_MAX);
+        let filter = stored.unwrap_or_else(|| TableFilter::new(policies(&table), shards as usize));
+        metrics.show_filter(&filter.stats());
         let reader = TableShards {
             store: self.slot.clone(),
             table: table.name.clone(),
         };
-        Watched {
-            filter: stored.unwrap_or_else(|| TableFilter::new(policies, shards)),
-            freshness: self.following.freshness(),
-            validations: Validations::new(
-                Arc::new(reader),
-                table.shards,
-                self.following.runtime.clone(),
-                metrics.validations(),
-            ),
-            metrics,
-            settings: table,
-        }
+        let runtime = self.following.runtime.clone();
+        let validations =
+            Validations::new(Arc::new(reader), shards, runtime, metrics.validations());
+        let freshness = self.following.freshness();
+        Watched::new(table, filter, freshness, validations, metrics)
+    }
+
+    fn stored_filter(&self, table: &WatchedTable) -> Option<TableFilter> {
+        let directory = self.following.snapshots.as_ref()?;
+        let shards = table.shards as usize;
+        snapshot::load(directory, &table.name, CONTEXT, policies(table), shards)
     }
 
     fn publish(&self) {
         let followed = self.followed.values();
         let watched = followed.map(|task| task.followed.watched.clone());
         self.known.set(watched);
+    }
+
+    /// Beside the polls: it may write, and wait for nodes that hang.
+    fn check_originals(&self, rows: Vec<WatchedRow>, store: &Arc<Store>) {
+        if let Ok(mut originals) = self.originals.clone().try_lock_owned() {
+            let (store, known) = (store.clone(), self.known.clone());
+            let check = async move { originals.check(&store, &rows, &known).await };
+            self.following.runtime.spawn(check);
+        }
     }
 
     fn tell_when_loaded(&self) {
@@ -210,32 +226,54 @@ impl Follower {
         }
     }
 
-    /// Keeps the filters of tables that were loaded for the next start.
-    pub fn save(&self) {
-        let Some(directory) = &self.following.snapshots else {
-            return;
-        };
+    /// Here and not where tables are polled, so that a poll that hangs is seen to age.
+    fn show_ages(&self) {
+        self.metrics.show_age(self.known.catalog.since_refresh());
+        for watched in self.known.tables() {
+            watched.metrics.show_age(watched.freshness.since_refresh());
+        }
+    }
+
+    /// Keeps the filters of tables that were loaded for the next start, when called; blocks.
+    pub fn saving(&self) -> impl FnOnce() + Send + 'static {
         let followed = self.followed.values().map(|task| &task.followed);
-        for followed in followed.filter(|followed| followed.is_loaded()) {
-            let watched = &followed.watched;
-            let saved = snapshot::save(directory, watched.name(), &watched.filter, CONTEXT);
-            if let Err(error) = saved {
+        let loaded = followed.filter(|followed| followed.is_loaded());
+        let loaded: Vec<Arc<Watched>> = loaded.map(|followed| followed.watched.clone()).collect();
+        let directory = self.following.snapshots.clone();
+        move || {
+            let Some(directory) = directory else {
+                return;
+            };
+            for watched in loaded {
                 let table = watched.name();
-                tracing::warn!(%table, %error, "the filter was not kept for the next start");
+                if let Err(error) = snapshot::save(&directory, table, &watched.filter, CONTEXT) {
+                    tracing::warn!(%table, %error, "the filter was not kept for the next start");
+                }
             }
         }
     }
 }
 
-impl Task {
-    fn begin(&mut self, following: &Following, store: &Arc<Store>) {
-        if self.task.is_none() {
-            let (followed, store) = (self.followed.clone(), store.clone());
-            let task = following
-                .runtime
-                .spawn(async move { followed.run(store).await });
-            self.task = Some(task.abort_handle());
+impl Following {
+    /// Until the next poll is due, or somebody needs it; a store that fails at once is not asked all the time.
+    async fn pause(&self, freshness: &Freshness) {
+        tokio::select! {
+            () = sleep(self.poll_interval) => {}
+            () = freshness.wanted() => sleep(PAUSE_MIN).await,
         }
+    }
+}
+
+impl Task {
+    /// Begins to follow, also again after a panic, which ends the task.
+    fn keep_running(&mut self, following: &Following, store: &Arc<Store>) {
+        let runs = self.task.as_ref().is_some_and(|task| !task.is_finished());
+        if runs || !self.followed.watched.settings().is_sound() {
+            return;
+        }
+        let (followed, store) = (self.followed.clone(), store.clone());
+        let task = following.runtime.spawn(followed.run(store));
+        self.task = Some(task.abort_handle());
     }
 }
 

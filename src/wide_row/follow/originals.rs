@@ -9,7 +9,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::wide_row::known::Known;
-use crate::wide_row::names::TableName;
+use crate::wide_row::names::{TableName, Version};
 use crate::wide_row::store::{Described, NodeFacts, SeenTable, Store, StoreError, WatchedRow};
 
 #[derive(Default)]
@@ -34,13 +34,15 @@ impl Originals {
         let nodes = store.read_nodes().await;
         if let Err(error) = self.describe(store, rows, &nodes).await {
             tracing::debug!(%error, "the watched tables could not be described, trying again");
-            return;
         }
-        for row in rows {
-            let Some(described) = self.described.get(&row.table.name) else {
-                continue;
-            };
-            let now = seen_now(described, &row.seen, &nodes);
+        for row in rows.iter().filter(|row| row.table.is_sound()) {
+            // Truncations are compared whatever the nodes think of the schema.
+            let described = self.described.get(&row.table.name).copied();
+            let described = described.unwrap_or(Described {
+                table_id: row.seen.table_id,
+                columns: row.seen.columns,
+            });
+            let now = seen_now(&described, &row.seen, &nodes);
             if now == row.seen {
                 continue;
             }
@@ -100,7 +102,7 @@ fn seen_now(described: &Described, before: &SeenTable, nodes: &[NodeFacts]) -> S
     }
 }
 
-/// `None`: it is seen for the first time, and has no splits that could be wrong.
+/// `None`: nothing changed, or it is seen for the first time.
 fn change(before: &SeenTable, now: &SeenTable) -> Option<Change> {
     match (before.table_id, now.table_id) {
         (None, _) => None,
@@ -120,7 +122,14 @@ async fn take_over(
     known: &Known,
 ) -> Result<(), StoreError> {
     let table = &row.table.name;
-    if let Some(change) = change(&row.seen, now) {
+    if row.seen == SeenTable::default() {
+        // Splits that are there already were made while the table was watched before. Who wrote since, nobody knows.
+        let shards = store.read_shards(table, row.table.shards).await?;
+        if shards.iter().any(|shard| shard.version > Version(0)) {
+            store.take_out_of_service(table, row.table.shards).await?;
+            tracing::warn!(%table, "the table is watched again; its earlier splits are out of service");
+        }
+    } else if let Some(change) = change(&row.seen, now) {
         store.take_out_of_service(table, row.table.shards).await?;
         tracing::warn!(%table, ?change, "the table was changed; all its splits are out of service");
         if let Some(watched) = known.table(&table.keyspace, &table.table) {

@@ -5,10 +5,9 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::Mutex;
-use tokio::time::sleep;
 
 use super::{Following, Trouble};
-use crate::filter::{Installed, Rebuild};
+use crate::filter::{BuiltShard, Installed, Rebuild, Target};
 use crate::wide_row::known::Watched;
 use crate::wide_row::metrics::FollowMetrics;
 use crate::wide_row::names::Version;
@@ -56,14 +55,9 @@ impl Followed {
         let mut trouble = Trouble::default();
         loop {
             let result = self.refresh(&store).await;
-            let freshness = &self.watched.freshness;
-            self.watched.metrics.show_age(freshness.since_refresh());
             metrics.count(&result);
             trouble.report(result, &self.watched.name().to_string());
-            tokio::select! {
-                () = sleep(self.following.poll_interval) => {}
-                () = freshness.wanted() => {}
-            }
+            self.following.pause(&self.watched.freshness).await;
         }
     }
 
@@ -78,7 +72,7 @@ impl Followed {
         };
         let sent = self.following.clock.now();
         let table = self.watched.name();
-        let polled = store.read_shards(table, self.watched.settings.shards);
+        let polled = store.read_shards(table, self.watched.shards());
         for (shard, polled) in shards.iter_mut().zip(polled.await?) {
             if let Next::ReadAbove(since) = shard.view.next(&polled) {
                 self.follow_shard(store, shard, &polled, since).await?;
@@ -98,95 +92,94 @@ impl Followed {
         since: Version,
     ) -> Result<(), StoreError> {
         let (mut seen, mut rows, mut guarded) = (false, 0, Vec::new());
+        let Watched {
+            filter, metrics, ..
+        } = &*self.watched;
         let table = self.watched.name();
-        store
-            .read_rows(table, polled.shard, since, |row| {
-                rows += 1;
-                seen |= row.version == polled.version;
-                if row.is_guarded && row.row_epoch >= polled.epoch {
-                    guarded.push(row.key);
-                }
-            })
-            .await?;
-        self.watched.metrics.shards.increment(1);
-        self.watched.metrics.rows.increment(rows);
-        shard.gone += rows as usize - guarded.len();
+        let read = store.read_rows(table, polled.shard, since, |row| {
+            rows += 1;
+            seen |= row.version == polled.version;
+            if row.is_guarded {
+                guarded.push(row.key);
+            } else if filter.might_match(&Target::key(row.key.bytes())) {
+                shard.gone += 1;
+            }
+        });
+        read.await?;
+        metrics.shards.increment(1);
+        metrics.rows.increment(rows);
         if polled.epoch > shard.view.epoch() {
-            // Everything in it has gone.
-            shard.gone = usize::MAX / 2;
+            // Everything in it may have gone.
+            shard.gone = GONE_KEYS_MAX + 1;
         }
         if !guarded.is_empty() {
-            self.watched
-                .filter
-                .insert_all(guarded.iter().map(|key| key.bytes()));
+            filter.insert_all(guarded.iter().map(|key| key.bytes()));
         }
         shard.view.absorb(polled, seen);
         Ok(())
     }
 
     /// Reads all shards, and builds their filters.
-    async fn load(self: &Arc<Self>, store: &Arc<Store>) -> Result<Vec<Shard>, StoreError> {
+    async fn load(&self, store: &Store) -> Result<Vec<Shard>, StoreError> {
         let began = Instant::now();
-        let table = self.watched.name();
-        let polled = store
-            .read_shards(table, self.watched.settings.shards)
-            .await?;
-        let mut shards = Vec::with_capacity(polled.len());
-        for polled in polled {
+        let mut shards = Vec::new();
+        for index in 0..self.watched.shards() as usize {
+            let (settled, rebuild) = self.read_all(store, index).await?;
+            self.install(self.build(rebuild).await?);
             let mut shard = Shard::default();
-            let seen = self.build(store, shards.len(), &polled).await?;
-            shard.view.absorb(&polled, seen);
+            shard.view.settle(&settled);
             shards.push(shard);
         }
         let keys = self.watched.filter.stats().keys;
-        let took = began.elapsed();
+        let (table, took) = (self.watched.name(), began.elapsed());
         tracing::info!(%table, keys, ?took, "loaded what is split");
         Ok(shards)
     }
 
-    /// Builds one shard's filter, at this place, from its rows. Returns whether the change at the polled version was among them.
-    async fn build(
+    /// Reads one shard whole, for its filter. A key is left out only on the word of a change that is on a quorum: that is
+    /// why the statics are read serially, and why what changed since then stays in.
+    async fn read_all(
         &self,
         store: &Store,
         index: usize,
-        polled: &ShardReading,
-    ) -> Result<bool, StoreError> {
-        let mut seen = false;
-        let mut rows = 0;
+    ) -> Result<(ShardReading, Rebuild), StoreError> {
+        let table = self.watched.name();
+        let number = self.watched.shards() as i32 + index as i32;
         // Keys that come in from now on are kept beside the rebuild, so nothing falls between.
         let mut rebuild = self.watched.filter.begin_rebuild(index);
-        let table = self.watched.name();
-        store
-            .read_rows(table, polled.shard, Version(0), |row| {
-                rows += 1;
-                seen |= row.version == polled.version;
-                if row.is_guarded && row.row_epoch >= polled.epoch {
-                    rebuild.add(row.key.bytes());
-                }
-            })
-            .await?;
+        let settled = store.read_settled_shard(table, number).await?;
+        let mut rows = 0;
+        let read = store.read_rows(table, number, Version(0), |row| {
+            rows += 1;
+            let guarded = row.is_guarded && row.row_epoch >= settled.epoch;
+            if guarded || row.version > settled.version {
+                rebuild.add(row.key.bytes());
+            }
+        });
+        read.await?;
         self.watched.metrics.shards.increment(1);
         self.watched.metrics.rows.increment(rows);
-        self.install(rebuild).await;
-        Ok(seen)
+        Ok((settled, rebuild))
     }
 
     /// The long step runs where it holds up nobody.
-    async fn install(&self, rebuild: Rebuild) {
-        let watched = self.watched.clone();
+    async fn build(&self, rebuild: Rebuild) -> Result<BuiltShard, StoreError> {
+        let build_seconds = self.watched.metrics.build_seconds.clone();
         let build = move || {
             let began = Instant::now();
-            let installed = watched.filter.install(rebuild.build());
-            watched.metrics.build_seconds.record(began.elapsed());
-            watched.metrics.show_filter(&watched.filter.stats());
-            installed
+            let built = rebuild.build();
+            build_seconds.record(began.elapsed());
+            built
         };
-        match tokio::task::spawn_blocking(build).await {
-            Ok(Installed::Yes | Installed::Superseded) => {
-                *self.built.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-            }
-            Err(error) => tracing::error!(%error, "building a filter failed; please report this"),
+        let built = tokio::task::spawn_blocking(build).await;
+        built.map_err(|panic| StoreError::NotUnderstood(panic.to_string()))
+    }
+
+    fn install(&self, built: BuiltShard) {
+        match self.watched.filter.install(built) {
+            Installed::Yes | Installed::Superseded => {}
         }
+        *self.built.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     fn show_metrics(&self) {
@@ -199,7 +192,7 @@ impl Followed {
     }
 
     /// Rebuilds a shard that matches too much, in the background and one at a time.
-    fn rebuild_one(self: &Arc<Self>, store: &Arc<Store>, shards: &mut [Shard]) {
+    fn rebuild_one(self: &Arc<Self>, store: &Arc<Store>, shards: &[Shard]) {
         self.show_metrics();
         let grown = self.watched.filter.needs_rebuild().into_iter().next();
         let emptied = || shards.iter().position(|shard| shard.gone > GONE_KEYS_MAX);
@@ -209,19 +202,26 @@ impl Followed {
         if self.rebuilding.swap(true, Ordering::AcqRel) {
             return;
         }
-        shards[index].gone = 0;
         let (followed, store) = (self.clone(), store.clone());
         self.following.runtime.spawn(async move {
-            let table = followed.watched.name();
-            let number = (followed.watched.settings.shards as usize + index) as i32;
-            let built = match store.read_shard(table, number).await {
-                Ok(polled) => followed.build(&store, index, &polled).await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = built {
+            if let Err(error) = followed.rebuild(&store, index).await {
+                let table = followed.watched.name();
                 tracing::debug!(%table, %error, "a filter was not rebuilt, trying again");
             }
             followed.rebuilding.store(false, Ordering::Release);
         });
+    }
+
+    async fn rebuild(&self, store: &Store, index: usize) -> Result<(), StoreError> {
+        let (settled, rebuild) = self.read_all(store, index).await?;
+        let built = self.build(rebuild).await?;
+        // No poll may take the table for fresh between the new filter and what is known of it.
+        let mut shards = self.shards.lock().await;
+        self.install(built);
+        if let Some(shard) = shards.as_mut().and_then(|shards| shards.get_mut(index)) {
+            shard.view.settle(&settled);
+            shard.gone = 0;
+        }
+        Ok(())
     }
 }

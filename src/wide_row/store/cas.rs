@@ -33,7 +33,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    fn read(result: QueryResult) -> Result<Self, StoreError> {
+    pub(super) fn read(result: QueryResult) -> Result<Self, StoreError> {
         let rows = result.into_rows_result().map_err(not_understood)?;
         let names: Vec<String> = rows
             .column_specs()
@@ -65,6 +65,10 @@ impl Answer {
 
     pub(super) fn int(&self, name: &str) -> Option<i32> {
         self.get(name).and_then(CqlValue::as_int)
+    }
+
+    pub(super) fn bigint(&self, name: &str) -> Option<i64> {
+        self.get(name).and_then(CqlValue::as_bigint)
     }
 
     pub(super) fn version(&self) -> Option<Version> {

@@ -17,6 +17,7 @@ use scylla::policies::load_balancing::DefaultPolicy;
 use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
 use scylla::statement::{Consistency, SerialConsistency};
+use tokio::time::timeout;
 
 use crate::config::{Config, Upstream};
 use crate::tls;
@@ -28,6 +29,8 @@ use crate::upstream::dial::Dialer;
 
 /// Longer than Cassandra itself takes to give up on a request, so that its answer comes first.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+/// To find all nodes and connect to them, however some of them hang.
+const BUILD_TIMEOUT: Duration = Duration::from_secs(60);
 /// A node that has not answered a read by then is not waited for alone.
 const SECOND_NODE_AFTER: Duration = Duration::from_millis(150);
 /// How long a schema change may take to reach every node.
@@ -46,6 +49,8 @@ pub enum ConnectError {
     },
     #[error("cannot open a session for the control keyspace: {0}")]
     Session(Box<NewSessionError>),
+    #[error("cannot open a session for the control keyspace: no answer within {BUILD_TIMEOUT:?}")]
+    Slow,
 }
 
 /// A session for the control keyspace, which need not exist yet. It lives on the runtime that calls this.
@@ -69,8 +74,10 @@ pub async fn connect(config: &Config) -> Result<Session, ConnectError> {
     if let Some(credentials) = &upstream.credentials {
         builder = builder.user(&credentials.username, credentials.password.expose());
     }
-    let session = builder.build().await;
-    session.map_err(|error| ConnectError::Session(Box::new(error)))
+    match timeout(BUILD_TIMEOUT, builder.build()).await {
+        Ok(session) => session.map_err(|error| ConnectError::Session(Box::new(error))),
+        Err(_) => Err(ConnectError::Slow),
+    }
 }
 
 /// Looks at the cluster through a connection of our own first: it finds the data centre as the proxy does, and says what
@@ -85,7 +92,10 @@ async fn look(
         match Connection::open(&dialer, address, upstream.credentials.as_ref()).await {
             Ok(mut connection) => {
                 let data_center = upstream.data_center.as_deref();
-                return Ok(read_cluster(&mut connection, data_center).await?);
+                match read_cluster(&mut connection, data_center).await {
+                    Ok(cluster) => return Ok(cluster),
+                    Err(error) => last = error,
+                }
             }
             Err(error) => last = error,
         }

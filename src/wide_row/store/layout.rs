@@ -1,41 +1,56 @@
 //! Layouts in the store: one small partition per generation, written once.
 
 use scylla::DeserializeRow;
+use scylla::statement::SerialConsistency;
 use scylla::statement::batch::{Batch, BatchType};
+use tokio::time::sleep;
 
-use super::cas::bind;
-use super::{Store, StoreError, not_understood};
+use super::cas::{Answer, Values, bind, pause};
+use super::{Happened, Store, StoreError, not_understood};
 use crate::wide_row::layout::{Bucket, Layout, LayoutId};
 
+/// Repeats of a write whose outcome is unknown.
+const WRITES_MAX: usize = 5;
+
 impl Store {
-    /// Writes all of a layout, at once and for every replica that will ever be asked: whoever sees its generation
-    /// COMPLETED afterwards can read it.
+    /// Writes all of a layout at once, on a quorum of each data centre: whoever sees its generation COMPLETED afterwards
+    /// can read it. Written once: another layout of the same generation is refused.
     pub async fn write_layout(&self, layout: &Layout) -> Result<(), StoreError> {
+        if !layout.is_sound() {
+            return Err(not_understood("a layout that makes no sense"));
+        }
         let buckets = i32::try_from(layout.buckets.len()).map_err(not_understood)?;
-        let checksum = layout.checksum();
+        let checksum = layout.checksum() as i64;
         let mut batch = Batch::new(BatchType::Unlogged);
         batch.set_consistency(self.statements.commit);
-        let mut values = Vec::with_capacity(layout.buckets.len());
-        for (number, bucket) in (0_i32..).zip(&layout.buckets) {
+        batch.set_serial_consistency(Some(SerialConsistency::Serial));
+        batch.append_statement(self.statements.write_first_bucket.clone());
+        for _ in 1..buckets {
             batch.append_statement(self.statements.write_bucket.clone());
-            let first: Vec<Vec<u8>> = bucket.first.iter().map(|value| value.to_vec()).collect();
-            values.push(bind![
-                layout.split_table.clone(),
-                layout.strategy.clone(),
-                buckets,
-                checksum as i64,
-                first,
-                bucket.row_count as i64,
-                bucket.byte_count as i64,
-                layout.table.keyspace.clone(),
-                layout.table.table.clone(),
-                layout.key.bytes().to_vec(),
-                layout.generation.0,
-                number,
-            ]);
         }
-        self.session.batch(&batch, values).await?;
-        Ok(())
+        let numbered = (0_i32..).zip(&layout.buckets);
+        let values: Vec<Values> = numbered
+            .map(|(number, bucket)| bucket_values(layout, (buckets, checksum), number, bucket))
+            .collect();
+        for attempt in 0..WRITES_MAX {
+            let answer = match self.session.batch(&batch, &values).await {
+                Ok(result) => Answer::read(result),
+                Err(error) => Err(StoreError::from(error)),
+            };
+            match answer {
+                // The same layout is what an attempt of ours wrote whose answer was lost, or what another found, too.
+                Ok(answer) if answer.applied || answer.bigint("checksum") == Some(checksum) => {
+                    return Ok(());
+                }
+                Ok(_) => {
+                    let text = "the generation has another layout already";
+                    return Err(StoreError::Refused(text.to_owned()));
+                }
+                Err(error) if matches!(error.happened(), Happened::No) => return Err(error),
+                Err(_) => sleep(pause(attempt)).await,
+            }
+        }
+        Err(StoreError::Unknown("a layout was written".to_owned()))
     }
 
     /// `None`: there is none. A layout that is not whole is an error: something else wrote there.
@@ -62,18 +77,48 @@ impl Store {
             let (layout, _) = layout.get_or_insert_with(|| row.begin(id));
             layout.buckets.push(row.bucket());
         }
-        match layout {
-            None => Ok(None),
-            Some((layout, checksum)) if Some(layout.checksum()) == checksum => Ok(Some(layout)),
-            Some(_) => Err(not_understood("a layout that is not whole")),
+        let Some((layout, (buckets, checksum))) = layout else {
+            return Ok(None);
+        };
+        let whole = buckets == i32::try_from(layout.buckets.len()).ok()
+            && layout.is_sound()
+            && checksum == Some(layout.checksum() as i64);
+        if whole {
+            Ok(Some(layout))
+        } else {
+            Err(not_understood("a layout that is not whole"))
         }
     }
+}
+
+fn bucket_values(
+    layout: &Layout,
+    (buckets, checksum): (i32, i64),
+    number: i32,
+    bucket: &Bucket,
+) -> Values {
+    let first: Vec<Vec<u8>> = bucket.first.iter().map(|value| value.to_vec()).collect();
+    bind![
+        layout.split_table.clone(),
+        layout.strategy.clone(),
+        buckets,
+        checksum,
+        first,
+        bucket.row_count as i64,
+        bucket.byte_count as i64,
+        layout.table.keyspace.clone(),
+        layout.table.table.clone(),
+        layout.key.bytes().to_vec(),
+        layout.generation.0,
+        number,
+    ]
 }
 
 #[derive(DeserializeRow)]
 struct BucketRow {
     split_table: Option<String>,
     strategy: Option<String>,
+    bucket_count: Option<i32>,
     checksum: Option<i64>,
     first_clustering: Option<Vec<Vec<u8>>>,
     row_count: Option<i64>,
@@ -81,8 +126,8 @@ struct BucketRow {
 }
 
 impl BucketRow {
-    /// A layout without buckets, and the checksum that it must have in the end.
-    fn begin(&self, id: &LayoutId) -> (Layout, Option<u64>) {
+    /// A layout without buckets, and the number of them and the checksum that it must have in the end.
+    fn begin(&self, id: &LayoutId) -> (Layout, (Option<i32>, Option<i64>)) {
         let layout = Layout {
             table: id.table.clone(),
             key: id.key.clone(),
@@ -91,7 +136,7 @@ impl BucketRow {
             strategy: self.strategy.clone().unwrap_or_default(),
             buckets: Vec::new(),
         };
-        (layout, self.checksum.map(|checksum| checksum as u64))
+        (layout, (self.bucket_count, self.checksum))
     }
 
     fn bucket(self) -> Bucket {

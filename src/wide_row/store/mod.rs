@@ -7,8 +7,8 @@
 //! 2. *Only an LWT of ours that applied is an acknowledgement.* What another's LWT seems to have done may have reached
 //!    one replica only; then it is written again, which moves the version.
 //! 3. *Reads never repair.* The tables have `read_repair = 'NONE'`: a read of the statics alone would otherwise carry a
-//!    version to a replica ahead of the row it belongs to. One read of static and row together is whole, because the
-//!    replicas apply an LWT's mutation as one.
+//!    version to a replica ahead of the row it belongs to. Each replica applies an LWT's mutation as one, so what one
+//!    replica says of static and row is whole; what several say together may be a mixture (see `view`).
 //! 4. *Commits reach a quorum in every data centre that reads*, so that a LOCAL_QUORUM read of a version sees every
 //!    acknowledged change. Rows are read at QUORUM: an LWT is on a quorum of all replicas before the next one of its
 //!    partition is proposed, so whoever sees a version sees all rows below it, acknowledged or not.
@@ -89,18 +89,12 @@ impl StoreError {
 
 impl From<ExecutionError> for StoreError {
     fn from(error: ExecutionError) -> Self {
-        use DbError::{
-            AuthenticationError, Invalid, IsBootstrapping, SyntaxError, Unauthorized, Unavailable,
-        };
+        use DbError::{AuthenticationError, Invalid, SyntaxError, Unauthorized};
+        // That too few replicas are alive is found out before a proposal, or only when it is committed.
         let refused = match &error {
             ExecutionError::LastAttemptError(RequestAttemptError::DbError(kind, _)) => matches!(
                 kind,
-                Invalid
-                    | SyntaxError
-                    | Unauthorized
-                    | AuthenticationError
-                    | Unavailable { .. }
-                    | IsBootstrapping
+                Invalid | SyntaxError | Unauthorized | AuthenticationError
             ),
             ExecutionError::EmptyPlan | ExecutionError::BadQuery(_) => true,
             _ => false,

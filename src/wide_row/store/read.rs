@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use scylla::response::PagingState;
+use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlTimestamp;
 use scylla::{DeserializeRow, DeserializeValue, SerializeValue};
 
@@ -96,11 +97,28 @@ impl Store {
         table: &TableName,
         shard: i32,
     ) -> Result<ShardReading, StoreError> {
+        self.read_statics(&self.statements.shard, table, shard)
+            .await
+    }
+
+    /// The same with everything that is under way finished first: what it answers is on a quorum.
+    pub async fn read_settled_shard(
+        &self,
+        table: &TableName,
+        shard: i32,
+    ) -> Result<ShardReading, StoreError> {
+        let statement = &self.statements.settled_shard;
+        self.read_statics(statement, table, shard).await
+    }
+
+    async fn read_statics(
+        &self,
+        statement: &PreparedStatement,
+        table: &TableName,
+        shard: i32,
+    ) -> Result<ShardReading, StoreError> {
         let values = bind![table.keyspace.clone(), table.table.clone(), shard];
-        let result = self
-            .session
-            .execute_unpaged(&self.statements.shard, values)
-            .await?;
+        let result = self.session.execute_unpaged(statement, values).await?;
         let rows = result.into_rows_result().map_err(not_understood)?;
         let row = rows.maybe_first_row::<ShardRow>().map_err(not_understood)?;
         Ok(row.map_or(ShardReading::empty(shard), ShardReading::from))

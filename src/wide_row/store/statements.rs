@@ -47,6 +47,8 @@ const SHARDS: &str = "SELECT DISTINCT keyspace_name, table_name, shard, version,
     {keyspace}.wide_row WHERE keyspace_name = ? AND table_name = ? AND shard IN ?";
 const SHARD: &str = "SELECT DISTINCT keyspace_name, table_name, shard, version, epoch, epoch_version FROM \
     {keyspace}.wide_row WHERE {shard}";
+/// Finishes what is under way, on a quorum, before it answers.
+const SETTLED_SHARD: &str = SHARD;
 const ALL_ROWS: &str = "SELECT {row} FROM {keyspace}.wide_row WHERE {shard}";
 const CHANGED_ROWS: &str =
     "SELECT {row} FROM {keyspace}.wide_row WHERE {shard} AND row_version > ? ALLOW FILTERING";
@@ -73,10 +75,13 @@ const ACQUIRE: &str = "UPDATE {keyspace}.wide_row USING TTL ? SET lease = ? WHER
 const RENEW: &str =
     "UPDATE {keyspace}.wide_row USING TTL ? SET lease = ? WHERE {split} IF lease = ?";
 const RELEASE: &str = "UPDATE {keyspace}.wide_row SET lease = null WHERE {split} IF lease = ?";
+/// A generation's layout is written once, whoever else thinks that it is his to write.
+const WRITE_FIRST_BUCKET: &str = "UPDATE {keyspace}.wide_row_layout SET split_table = ?, strategy = ?, bucket_count = ?, checksum = ?, \
+    first_clustering = ?, row_count = ?, byte_count = ? WHERE {layout} AND bucket = ? IF checksum = null";
 const WRITE_BUCKET: &str = "UPDATE {keyspace}.wide_row_layout SET split_table = ?, strategy = ?, bucket_count = ?, checksum = ?, \
     first_clustering = ?, row_count = ?, byte_count = ? WHERE {layout} AND bucket = ?";
 /// Within the data centre: a layout is on a quorum of each before its generation is completed.
-const READ_LAYOUT: &str = "SELECT split_table, strategy, checksum, first_clustering, row_count, byte_count FROM \
+const READ_LAYOUT: &str = "SELECT split_table, strategy, bucket_count, checksum, first_clustering, row_count, byte_count FROM \
     {keyspace}.wide_row_layout WHERE {layout}";
 const READ_WATCHED: &str = "SELECT keyspace_name, table_name, row_version, {watched}, seen_table_id, seen_columns, \
     seen_truncations FROM {keyspace}.watched_table WHERE catalog = 'watched'";
@@ -85,12 +90,13 @@ const WATCH: &str = "INSERT INTO {keyspace}.watched_table (catalog, keyspace_nam
 const SET_SEEN: &str = "UPDATE {keyspace}.watched_table SET row_version = ?, seen_table_id = ?, seen_columns = ?, \
     seen_truncations = ? WHERE catalog = 'watched' AND keyspace_name = ? AND table_name = ? IF \
     row_version = ?";
-const RESHARD: &str = "UPDATE {keyspace}.watched_table SET shards = ? WHERE catalog = 'watched' AND keyspace_name = ? AND \
-    table_name = ? IF shards = ?";
+const RESHARD: &str = "UPDATE {keyspace}.watched_table SET shards = ?, row_version = ? WHERE catalog = 'watched' AND keyspace_name = ? AND \
+    table_name = ? IF shards = ? AND row_version = ?";
 
 pub(super) struct Statements {
     pub(super) shards: PreparedStatement,
     pub(super) shard: PreparedStatement,
+    pub(super) settled_shard: PreparedStatement,
     pub(super) all_rows: PreparedStatement,
     pub(super) changed_rows: PreparedStatement,
     pub(super) key: PreparedStatement,
@@ -104,6 +110,7 @@ pub(super) struct Statements {
     pub(super) acquire: PreparedStatement,
     pub(super) renew: PreparedStatement,
     pub(super) release: PreparedStatement,
+    pub(super) write_first_bucket: PreparedStatement,
     pub(super) write_bucket: PreparedStatement,
     pub(super) read_layout: PreparedStatement,
     pub(super) read_watched: PreparedStatement,
@@ -131,6 +138,7 @@ impl Statements {
         Ok(Self {
             shards: with.versions(SHARDS).await?,
             shard: with.versions(SHARD).await?,
+            settled_shard: with.read(SETTLED_SHARD, Consistency::Serial).await?,
             all_rows: with.rows(ALL_ROWS).await?,
             changed_rows: with.rows(CHANGED_ROWS).await?,
             key: with.rows(KEY).await?,
@@ -144,6 +152,7 @@ impl Statements {
             acquire: with.lwt(ACQUIRE).await?,
             renew: with.lwt(RENEW).await?,
             release: with.lwt(RELEASE).await?,
+            write_first_bucket: with.lwt(WRITE_FIRST_BUCKET).await?,
             write_bucket: with.write(WRITE_BUCKET).await?,
             read_layout: with.versions(READ_LAYOUT).await?,
             read_watched: with.versions(READ_WATCHED).await?,

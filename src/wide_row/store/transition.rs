@@ -4,7 +4,7 @@ use scylla::value::{CqlTimestamp, MaybeUnset};
 
 use super::cas::{Answer, Ended, bind, change};
 use super::read::{PostSplitColumn, PreSplitColumn};
-use super::{Lease, SplitId, Store, StoreError};
+use super::{Lease, SplitId, Store, StoreError, not_understood};
 use crate::wide_row::names::{Generation, TableName, Version};
 use crate::wide_row::state::{INVALIDATED_FROM, RETIRED, State, Transition};
 
@@ -59,7 +59,9 @@ impl Store {
         epoch: i32,
     ) -> Result<Detected, StoreError> {
         let now = now();
-        let first = Generation::first(now.0.unsigned_abs() / 1000);
+        let first = Generation::first(now.0).ok_or_else(|| {
+            StoreError::Refused("this machine's clock is before 2020; set it first".to_owned())
+        })?;
         let values = |version: Version| {
             let state = State::Detected.as_str();
             bind![
@@ -218,10 +220,12 @@ impl Store {
             seen = self.begin_shard(table, shard).await?;
         }
         loop {
-            if epoch <= RETIRED {
-                return Ok(seen);
-            }
-            let to = next(epoch);
+            // A retired shard stays so, but that it is must be written by us, too.
+            let to = if epoch <= RETIRED {
+                RETIRED
+            } else {
+                next(epoch)
+            };
             let values = |version: Version| {
                 bind![
                     version.0,
@@ -239,10 +243,16 @@ impl Store {
             let _turn = self.turns.take(table, shard).await;
             match change(&self.session, statement, seen, values, repeatable).await? {
                 Ended::Applied(version) => return Ok(version),
-                Ended::Lost(answer) => {
-                    epoch = answer.int("epoch").unwrap_or(epoch);
-                    seen = answer.version().unwrap_or(seen);
-                }
+                Ended::Lost(answer) => match (answer.int("epoch"), answer.version()) {
+                    (Some(moved), Some(version)) if moved != epoch => {
+                        epoch = moved;
+                        seen = version;
+                    }
+                    _ => {
+                        let text = format!("shard {shard} of {table} without an epoch");
+                        return Err(not_understood(text));
+                    }
+                },
             }
         }
     }

@@ -11,7 +11,7 @@ use super::cas::{bind, send};
 use super::{Store, StoreError, not_understood};
 use crate::wide_row::names::TableName;
 use crate::wide_row::state::RETIRED;
-use crate::wide_row::watched::{LateWrites, Mode, SHARDS_MAX, WatchedTable};
+use crate::wide_row::watched::{LateWrites, Mode, WatchedTable};
 
 /// A row of `watched_table`.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +41,7 @@ impl Store {
             .await?;
         let rows = result.into_rows_result().map_err(not_understood)?;
         let rows = rows.rows::<Row>().map_err(not_understood)?;
-        rows.map(|row| row.map_err(not_understood)?.try_into())
+        rows.map(|row| Ok(row.map_err(not_understood)?.into()))
             .collect()
     }
 
@@ -84,7 +84,7 @@ impl Store {
             truncations,
             name.keyspace.clone(),
             name.table.clone(),
-            (row.row_version > 0).then_some(row.row_version),
+            row.version_in_condition(),
         ];
         send(&self.session, &self.statements.set_seen, values).await?;
         Ok(())
@@ -92,7 +92,8 @@ impl Store {
 
     /// Moves a table to another number of shards, a power of two that it never had. Its splits are taken out of service
     /// first, since they stay behind.
-    pub async fn reshard(&self, table: &WatchedTable, shards: u32) -> Result<(), StoreError> {
+    pub async fn reshard(&self, row: &WatchedRow, shards: u32) -> Result<(), StoreError> {
+        let table = &row.table;
         let there = self.read_shards(&table.name, shards).await?;
         if there.iter().any(|shard| shard.epoch <= RETIRED) {
             let text = format!(
@@ -105,12 +106,25 @@ impl Store {
         let (from, to) = (table.shards as i32, shards as i32);
         let values = bind![
             to,
+            row.row_version.saturating_add(1),
             table.name.keyspace.clone(),
             table.name.table.clone(),
-            from
+            from,
+            row.version_in_condition(),
         ];
-        send(&self.session, &self.statements.reshard, values).await?;
-        Ok(())
+        let answer = send(&self.session, &self.statements.reshard, values).await?;
+        if answer.applied {
+            return Ok(());
+        }
+        let text = format!("{} was changed by another meanwhile; try again", table.name);
+        Err(StoreError::Refused(text))
+    }
+}
+
+impl WatchedRow {
+    /// A row that was never changed has none.
+    fn version_in_condition(&self) -> Option<i64> {
+        (self.row_version > 0).then_some(self.row_version)
     }
 }
 
@@ -135,10 +149,8 @@ struct Row {
     seen_truncations: Option<BTreeMap<Uuid, CqlTimestamp>>,
 }
 
-impl TryFrom<Row> for WatchedRow {
-    type Error = StoreError;
-
-    fn try_from(row: Row) -> Result<Self, StoreError> {
+impl From<Row> for WatchedRow {
+    fn from(row: Row) -> Self {
         let default = WatchedTable::new(TableName::new(row.keyspace_name, row.table_name));
         let bytes = |bytes: Option<i64>, default: u64| {
             bytes
@@ -153,14 +165,8 @@ impl TryFrom<Row> for WatchedRow {
             let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok());
             seconds.map(Duration::from_secs)
         };
-        let shards = count(row.shards, default.shards);
-        if shards > SHARDS_MAX || !shards.is_power_of_two() {
-            // With another number we would look for splits where there are none.
-            let name = &default.name;
-            return Err(not_understood(format!("{name} in {shards} shards")));
-        }
         let truncations = row.seen_truncations.unwrap_or_default();
-        Ok(Self {
+        Self {
             row_version: row.row_version.unwrap_or(0),
             seen: SeenTable {
                 table_id: row.seen_table_id,
@@ -184,7 +190,7 @@ impl TryFrom<Row> for WatchedRow {
                 wide_bytes: bytes(row.wide_bytes, default.wide_bytes),
                 target_bytes: bytes(row.target_bytes, default.target_bytes),
                 max_buckets: count(row.max_buckets, default.max_buckets),
-                shards,
+                shards: count(row.shards, default.shards),
                 time_bucket_column: row.time_bucket_column,
                 time_bucket_width: duration(row.time_bucket_width_seconds),
                 accept_limit: duration(row.accept_limit_seconds),
@@ -192,6 +198,6 @@ impl TryFrom<Row> for WatchedRow {
                 filter: row.filter.unwrap_or(default.filter),
                 name: default.name,
             },
-        })
+        }
     }
 }

@@ -129,12 +129,16 @@ async fn a_table_moves_to_more_shards_and_leaves_its_splits_behind() {
     let knowing = Knowing::start(&control, None).await;
     assert!(knowing.might_be_split(&id));
     let mut settings = watched_table();
-    control.store.reshard(&settings, 32).await.expect("moved");
-    let back = control.store.reshard(&settings, SHARDS).await;
+    let row = async || control.store.read_watched().await.expect("read").remove(0);
+    let before = row().await;
+    control.store.reshard(&before, 32).await.expect("moved");
+    let twice = control.store.reshard(&before, 64).await;
+    assert!(twice.is_err(), "another has moved it meanwhile");
+    let back = control.store.reshard(&row().await, SHARDS).await;
     assert!(back.is_err(), "those shards are retired for ever");
     settings.shards = 32;
     eventually("the new settings", || {
-        knowing.watched().settings == settings
+        *knowing.watched().settings() == settings
     })
     .await;
     knowing.polled().await;
