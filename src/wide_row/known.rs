@@ -102,6 +102,14 @@ impl Known {
         tables.values().flat_map(HashMap::values).cloned().collect()
     }
 
+    /// The list of tables and everything on it was loaded once.
+    pub fn is_loaded(&self) -> bool {
+        let loaded = |freshness: &Freshness| freshness.since_refresh().is_some();
+        let tables = self.tables.load();
+        let mut watched = tables.values().flat_map(HashMap::values);
+        loaded(&self.catalog) && watched.all(|watched| loaded(&watched.freshness))
+    }
+
     /// Replaces the list.
     pub(super) fn set(&self, watched: impl IntoIterator<Item = Arc<Watched>>) {
         let mut tables = Tables::new();

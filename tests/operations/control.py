@@ -17,7 +17,7 @@ from cassandra.protocol import OverloadedErrorMessage
 from cassandra.query import BatchStatement, BatchType
 from xxhash import xxh3_64_intdigest
 
-from support import BINARY, OperationsTest, Proxy, cluster, host_and_port
+from support import BINARY, OperationsTest, Proxy, cluster, eventually, host_and_port
 
 NAME = "control"
 POLL, STALE_SECONDS = "200ms", 1
@@ -27,7 +27,7 @@ STRATEGY, GENERATION = "by_hand", 1
 # One node cannot have a quorum of five copies.
 TOO_MANY = "{'class': 'SimpleStrategy', 'replication_factor': 5}"
 ENOUGH = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-FOLLOWING_FAILS = "the control keyspace cannot be followed"
+FOLLOWING_FAILS = "cannot be followed; writes to watched tables wait"
 SEEDING_FAILS = "the configured tables could not be compared with watched_table"
 OUT_OF_SERVICE = "the table was changed; all its splits are out of service"
 
@@ -156,7 +156,7 @@ class ControlTest(OperationsTest):
         return self.driver(proxy.host, proxy.port, profile={"retry_policy": FallthroughRetryPolicy()})
 
     def make_control_keyspace(self) -> None:
-        """As a DBA does, so that splits can be written before any proxy runs."""
+        """As a DBA does."""
         settings = {**self.settings(), "upstream": {"contact_points": self.contacts}}
         directory = self.directory / "dba"
         directory.mkdir()
@@ -164,7 +164,18 @@ class ControlTest(OperationsTest):
         done = subprocess.run([BINARY, "schema", "apply", "--config", proxy.config], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def introduce(self, settings: dict | None = None) -> None:
+        """Lets a proxy see the tables, and ends it: splits of a table that none has seen are not believed."""
+        proxy = self.follower(settings, name="before")
+        self.assertTrue(eventually(self.is_seen))
+        self.assertEqual(proxy.stop(), 0)
+
+    def is_seen(self) -> bool:
+        rows = self.direct.execute(f"SELECT seen_table_id FROM {self.control}.watched_table").all()
+        return bool(rows) and all(row.seen_table_id for row in rows)
+
     def splits(self, table: str = "reading") -> Splits:
+        self.assertTrue(eventually(self.is_seen))
         return Splits(self.direct, self.control, self.watched, table, self.shards)
 
     def replicate_control(self, replication: str) -> None:

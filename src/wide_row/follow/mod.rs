@@ -121,7 +121,7 @@ impl Follower {
                 self.adopt(&rows, &store);
                 known.catalog.record(sent);
                 self.check_originals(rows, &store);
-                self.tell_when_loaded();
+                self.following.tell_when_loaded(&known);
             });
             self.trouble.report(result, "the list of watched tables");
             self.show_ages();
@@ -175,7 +175,11 @@ impl Follower {
         }
         let watched = Arc::new(self.watched(table, stored));
         let task = Task {
-            followed: Arc::new(Followed::new(watched, self.following.clone())),
+            followed: Arc::new(Followed::new(
+                watched,
+                self.known.clone(),
+                self.following.clone(),
+            )),
             task: None,
         };
         self.followed.insert(name, task);
@@ -218,14 +222,6 @@ impl Follower {
         }
     }
 
-    fn tell_when_loaded(&self) {
-        let mut followed = self.followed.values();
-        if followed.all(|task| task.followed.is_loaded()) {
-            let loaded = &self.following.loaded;
-            loaded.send_if_modified(|loaded| !std::mem::replace(loaded, true));
-        }
-    }
-
     /// Here and not where tables are polled, so that a poll that hangs is seen to age.
     fn show_ages(&self) {
         self.metrics.show_age(self.known.catalog.since_refresh());
@@ -255,6 +251,13 @@ impl Follower {
 }
 
 impl Following {
+    fn tell_when_loaded(&self, known: &Known) {
+        if known.is_loaded() {
+            let first = |loaded: &mut bool| !std::mem::replace(loaded, true);
+            self.loaded.send_if_modified(first);
+        }
+    }
+
     /// Until the next poll is due, or somebody needs it; a store that fails at once is not asked all the time.
     async fn pause(&self, freshness: &Freshness) {
         tokio::select! {

@@ -122,7 +122,7 @@ async fn take_over(
     known: &Known,
 ) -> Result<(), StoreError> {
     let table = &row.table.name;
-    if row.seen == SeenTable::default() {
+    if row.is_first_sight() {
         // Splits that are there already were made while the table was watched before. Who wrote since, nobody knows.
         let shards = store.read_shards(table, row.table.shards).await?;
         if shards.iter().any(|shard| shard.version > Version(0)) {

@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 
 use super::{Following, Trouble};
 use crate::filter::{BuiltShard, Installed, Rebuild, Target};
-use crate::wide_row::known::Watched;
+use crate::wide_row::known::{Known, Watched};
 use crate::wide_row::metrics::FollowMetrics;
 use crate::wide_row::names::Version;
 use crate::wide_row::store::{ShardReading, Store, StoreError};
@@ -19,6 +19,8 @@ const GONE_KEYS_MAX: usize = 1000;
 
 pub(super) struct Followed {
     pub(super) watched: Arc<Watched>,
+    /// All tables, of which this is one.
+    known: Arc<Known>,
     following: Following,
     /// `None` until the full load. One refresh at a time.
     shards: Mutex<Option<Vec<Shard>>>,
@@ -35,9 +37,10 @@ struct Shard {
 }
 
 impl Followed {
-    pub(super) fn new(watched: Arc<Watched>, following: Following) -> Self {
+    pub(super) fn new(watched: Arc<Watched>, known: Arc<Known>, following: Following) -> Self {
         Self {
             watched,
+            known,
             following,
             shards: Mutex::new(None),
             rebuilding: AtomicBool::new(false),
@@ -56,6 +59,7 @@ impl Followed {
         loop {
             let result = self.refresh(&store).await;
             metrics.count(&result);
+            self.following.tell_when_loaded(&self.known);
             trouble.report(result, &self.watched.name().to_string());
             self.following.pause(&self.watched.freshness).await;
         }

@@ -122,6 +122,11 @@ impl Store {
 }
 
 impl WatchedRow {
+    /// Nobody has looked at the original yet.
+    pub fn is_first_sight(&self) -> bool {
+        self.row_version == 0
+    }
+
     /// A row that was never changed has none.
     fn version_in_condition(&self) -> Option<i64> {
         (self.row_version > 0).then_some(self.row_version)
