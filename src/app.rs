@@ -180,6 +180,10 @@ impl App {
         }
         allow_open_files(taken.limits.connections);
         self.proxy.reload(&taken, client_tls, upstream_tls);
+        let reloaded_service = self.service.as_ref().map(|service| service.reload(&taken));
+        if let Some(Err(error)) = reloaded_service {
+            tracing::error!(%error, "TLS files of Redis not reloaded");
+        }
         self.config = taken;
         tracing::info!(
             changed = reloaded.join(", "),

@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::keys::Keys;
 use crate::reader::{self, Readings};
 
-/// Shards of a small store; larger tables get a multiple.
+/// Shards of a watched table when nobody says otherwise.
 const STORE_SHARDS: usize = 16;
 /// Keys inserted to see what a check costs while overlays are not empty.
 const LATE_KEYS: usize = 1000;
@@ -47,8 +47,7 @@ pub(crate) struct Table<'a> {
 
 impl<'a> Table<'a> {
     fn new(policies: &Policies, keys: &'a Keys) -> Self {
-        let shards = TableFilter::shards_for(keys.count(), STORE_SHARDS);
-        let filter = TableFilter::new(policies.clone(), shards);
+        let filter = TableFilter::new(policies.clone(), STORE_SHARDS);
         let mut sharded = vec![Vec::new(); filter.shards()];
         for key in keys.present() {
             sharded[filter.shard_of(key)].push(key);

@@ -13,9 +13,6 @@ use super::snapshot::{Shard, Snapshot, Stats};
 /// More shards than this only cost memory.
 const SHARDS_MAX: usize = 4096;
 
-/// Keys per shard of a large table: a rebuild then needs some 10 MB, and a prefix is looked up in few shards.
-const SHARD_KEYS: usize = 1 << 18;
-
 #[derive(Debug)]
 pub struct TableFilter {
     snapshot: ArcSwap<Snapshot>,
@@ -65,15 +62,6 @@ impl TableFilter {
             snapshot: ArcSwap::from_pointee(snapshot),
             writers: Mutex::new(writers),
         }
-    }
-
-    /// How many shards suit a table of so many keys: a multiple of `store_shards`, so that whoever reads one
-    /// shard of the store has all keys of some of ours.
-    pub fn shards_for(keys: usize, store_shards: usize) -> usize {
-        let store_shards = store_shards.clamp(1, SHARDS_MAX);
-        let wanted = keys.div_ceil(SHARD_KEYS).div_ceil(store_shards).max(1);
-        let affordable = SHARDS_MAX / store_shards;
-        store_shards * wanted.min(affordable)
     }
 
     /// `false` is a guarantee: no key that was built in or inserted matches.

@@ -2,6 +2,7 @@
 //! no session and no accept.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -21,7 +22,7 @@ use super::slot::StoreSlot;
 use super::store::Store;
 use super::store::connect::connect;
 use crate::config::Config;
-use crate::tls::TlsError;
+use crate::tls::{self, TlsError};
 
 /// Between attempts to reach the control keyspace at first.
 const RETRY_MIN: Duration = Duration::from_millis(500);
@@ -49,6 +50,7 @@ pub struct Service {
     pub wide_row: WideRow,
     /// Everything was loaded once.
     pub loaded: watch::Receiver<bool>,
+    shared: Option<SharedCache>,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
@@ -74,7 +76,8 @@ impl Service {
             .clone()
             .map(|redis| SharedCache::new(redis, handle));
         let bytes = control.layout_cache_bytes as u64;
-        let layouts = Layouts::new(bytes, shared.transpose()?);
+        let shared = shared.transpose()?;
+        let layouts = Layouts::new(bytes, shared.clone());
         let lookup = Arc::new(Lookup::new(slot.clone(), bytes / KEYS_SHARE, layouts));
         let mut follower = Follower::new(following, known.clone(), slot.clone());
         follower.begin(&config.tables);
@@ -90,9 +93,19 @@ impl Service {
         Ok(Self {
             wide_row: WideRow { known, lookup },
             loaded,
+            shared,
             stop,
             thread,
         })
+    }
+
+    /// Takes over new TLS files of Redis. The session of the control keyspace keeps those it was opened with.
+    pub fn reload(&self, config: &Config) -> Result<(), TlsError> {
+        if let (Some(shared), Some(redis)) = (&self.shared, &config.redis) {
+            let tls = redis.tls.as_ref().map(tls::load_upstream);
+            shared.set_tls(tls.transpose()?);
+        }
+        Ok(())
     }
 
     /// Stops following and keeps the filters for the next start. Blocks until that is done.
@@ -113,13 +126,21 @@ struct Run {
 
 impl Run {
     fn on(mut self, runtime: Runtime, stopped: oneshot::Receiver<()>) {
-        runtime.block_on(async {
-            tokio::select! {
-                () = self.follow() => {}
-                _ = stopped => {}
-            }
-            self.follower.saving()();
-        });
+        let followed = catch_unwind(AssertUnwindSafe(|| {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = self.follow() => {}
+                    _ = stopped => {}
+                }
+            });
+        }));
+        if followed.is_err() {
+            tracing::error!(
+                "following the control keyspace panicked, and writes to watched tables are refused from now on; restart, \
+                 and please report this"
+            );
+        }
+        self.follower.saving()();
         // Requests that still wait for the store get their answer: a doubt.
         runtime.shutdown_background();
     }
@@ -151,9 +172,13 @@ impl Run {
 
     /// Tables of the configuration begin to be watched; where the store differs, it wins.
     async fn seed(&self, store: &Store) {
-        let mut pause = RETRY_MIN;
+        let (mut pause, mut last) = (RETRY_MIN, String::new());
         while let Err(error) = self.try_to_seed(store).await {
-            tracing::warn!(%error, "the configured tables could not be compared with watched_table, trying again");
+            let error = error.to_string();
+            if error != last {
+                tracing::warn!(%error, "the configured tables could not be compared with watched_table, trying again");
+            }
+            last = error;
             sleep(pause).await;
             pause = (2 * pause).min(RETRY_MAX);
         }
