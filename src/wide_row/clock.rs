@@ -14,6 +14,15 @@ impl Moment {
         Self(duration)
     }
 
+    pub fn from_nanos(nanos: u64) -> Self {
+        Self(Duration::from_nanos(nanos))
+    }
+
+    /// Enough for 584 years of a machine's life.
+    pub fn nanos(self) -> u64 {
+        u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
+    }
+
     /// Zero where `earlier` is not.
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)

@@ -1,7 +1,8 @@
 //! How old a proxy's knowledge of a table is: the time since its last successful refresh was *sent*. What was
 //! acknowledged before that moment is known; of anything later nobody can be sure.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -12,8 +13,8 @@ use super::clock::{Clock, Moment};
 pub struct Freshness {
     clock: Arc<dyn Clock>,
     max_staleness: Duration,
-    /// `None` until the first full load.
-    refreshed: Mutex<Option<Moment>>,
+    /// When the newest successful refresh was sent, in nanoseconds since boot; 0 until the first full load.
+    refreshed: AtomicU64,
     /// A refresh was recorded.
     recorded: Notify,
     /// Somebody waits for one.
@@ -35,7 +36,7 @@ impl Freshness {
         Self {
             clock,
             max_staleness,
-            refreshed: Mutex::new(None),
+            refreshed: AtomicU64::new(0),
             recorded: Notify::new(),
             wanted: Notify::new(),
         }
@@ -43,12 +44,9 @@ impl Freshness {
 
     /// A refresh that was sent at this moment has succeeded.
     pub fn record(&self, sent: Moment) {
-        let mut refreshed = self.lock();
         // A refresh that took longer than a later one says less.
-        if refreshed.is_none_or(|before| before < sent) {
-            *refreshed = Some(sent);
-        }
-        drop(refreshed);
+        self.refreshed
+            .fetch_max(sent.nanos().max(1), Ordering::AcqRel);
         self.recorded.notify_waiters();
     }
 
@@ -60,8 +58,10 @@ impl Freshness {
     /// Time since the last successful refresh was sent.
     pub fn since_refresh(&self) -> Option<Duration> {
         // The clock is read after the record: asked the other way round, a pause in between would hide its length.
-        let refreshed = *self.lock();
-        refreshed.map(|sent| self.clock.now().since(sent))
+        match self.refreshed.load(Ordering::Acquire) {
+            0 => None,
+            nanos => Some(self.clock.now().since(Moment::from_nanos(nanos))),
+        }
     }
 
     pub fn age(&self) -> Age {
@@ -88,16 +88,12 @@ impl Freshness {
             }
         }
     }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Moment>> {
-        self.refreshed
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
 
     /// Moves only when told to.

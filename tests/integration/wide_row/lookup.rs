@@ -34,14 +34,14 @@ fn layout(id: &SplitId, generation: Generation) -> Layout {
 }
 
 /// Completes the next generation, with its layout.
-async fn serve(control: &Control, id: &SplitId) -> Layout {
+pub(crate) async fn serve(control: &Control, id: &SplitId) -> Layout {
     complete(&control.store, id).await;
     let layout = layout(id, standing(&control.store, id).await.generation);
     control.store.write_layout(&layout).await.expect("written");
     layout
 }
 
-async fn invalidate(control: &Control, id: &SplitId) {
+pub(crate) async fn invalidate(control: &Control, id: &SplitId) {
     let generation = standing(&control.store, id).await.generation;
     let invalidated = control.store.invalidate(id, generation, "late write").await;
     assert!(matches!(invalidated, Ok(Outcome::Applied(_))));

@@ -5,4 +5,5 @@ mod knowing;
 
 mod follow;
 mod lookup;
+mod shared;
 mod store;

@@ -1,0 +1,86 @@
+//! Both real parts together: Redis between two proxies and Cassandra, in every mood; the answer stays the same.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use narrows::config::RedisSettings;
+use narrows::wide_row::layout::LayoutId;
+use narrows::wide_row::lookup::Standing;
+use narrows::wide_row::shared_cache::SharedCache;
+use tokio::runtime::Handle;
+
+use super::control::{Control, split};
+use super::knowing::{Knowing, eventually};
+use super::lookup::{invalidate, serve};
+use crate::support::redis::Redis;
+use crate::support::{PATIENCE, cluster};
+
+fn settings(redis: &Redis) -> RedisSettings {
+    RedisSettings {
+        host: redis.address.ip().to_string(),
+        port: redis.address.port(),
+        username: None,
+        password: None,
+        database: 0,
+        tls: None,
+        timeout: Duration::from_millis(200),
+        entry_ttl: PATIENCE,
+    }
+}
+
+/// A proxy that remembers nothing yet: it asks Redis, then Cassandra.
+async fn cold(control: &Control, redis: &Redis) -> Knowing {
+    let shared = SharedCache::new(settings(redis), Handle::current()).expect("no TLS");
+    Knowing::start(control, Some(shared)).await
+}
+
+fn stored(redis: &Redis, id: &LayoutId) -> Option<Vec<u8>> {
+    redis.run(redis::cmd("GET").arg(id.shared_key()))
+}
+
+#[tokio::test]
+async fn whatever_redis_does_the_layout_is_right() {
+    let cluster = cluster();
+    let control = Control::create(&cluster).await;
+    let mut redis = Redis::start();
+    let id = split("shared");
+    let layout = serve(&control, &id).await;
+    let (key, right) = (layout.id(), Standing::Split(Arc::new(layout.clone())));
+    assert_eq!(cold(&control, &redis).await.find(&id).await, right);
+    eventually("the first proxy shares it", || {
+        stored(&redis, &key).is_some()
+    })
+    .await;
+    assert_eq!(cold(&control, &redis).await.find(&id).await, right);
+    // Garbage, a later version's bytes, and another partition's layout.
+    let mut later = layout.encode().expect("it is sound");
+    later[3] = 99;
+    let mut other = layout.clone();
+    other.split_table = "wide_orders_9".to_owned();
+    other.key = split("another").key;
+    let other = other.encode().expect("it is sound");
+    for lie in [b"garbage".to_vec(), later, other] {
+        redis.run::<()>(redis::cmd("SET").arg(key.shared_key()).arg(&lie));
+        assert_eq!(cold(&control, &redis).await.find(&id).await, right);
+    }
+    redis.run::<()>(&redis::cmd("FLUSHALL"));
+    assert_eq!(cold(&control, &redis).await.find(&id).await, right);
+    redis.pause();
+    let paused = cold(&control, &redis).await;
+    assert_eq!(paused.find(&id).await, right);
+    redis.resume();
+    redis.kill();
+    let killed = cold(&control, &redis).await;
+    assert_eq!(killed.find(&id).await, right);
+    // A shared layout never outlives its split.
+    redis.restart();
+    let knowing = cold(&control, &redis).await;
+    assert_eq!(knowing.find(&id).await, right);
+    eventually("it is shared again", || stored(&redis, &key).is_some()).await;
+    invalidate(&control, &id).await;
+    assert_eq!(knowing.find(&id).await, Standing::NotSplit);
+    assert_eq!(
+        cold(&control, &redis).await.find(&id).await,
+        Standing::NotSplit
+    );
+}
