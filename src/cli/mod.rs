@@ -95,6 +95,7 @@ pub enum SchemaCommand {
 pub struct Reshard {
     /// keyspace.table, as Cassandra spells them
     pub table: String,
+    /// A power of two, up to 4096
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(SHARDS_MAX)))]
     pub shards: u32,
     #[command(flatten)]

@@ -335,8 +335,11 @@ impl Session {
         batch::each(message, |statement| {
             let decision = match statement {
                 batch::Statement::Prepared(id) => {
+                    // One that was evicted a moment ago may write anything.
                     let statement = self.proxy.prepared.get(id);
-                    statement.and_then(|known| self.hold_if_stale(wide_row, &known.concern))
+                    let concern = statement.as_ref().map(|known| &known.concern);
+                    let concern = concern.unwrap_or(&Concern::WritesAnything);
+                    self.hold_if_stale(wide_row, concern)
                 }
                 batch::Statement::Text(text) => {
                     let concern = self.concern(&text, keyspace);

@@ -248,8 +248,12 @@ impl Session {
                     }
                 }
                 Some(Taken::HoldWrite(stale, held)) => {
-                    self.hold_write(stale, request, held);
-                    return None;
+                    let Err(stream) = self.hold_write(stale, request, held) else {
+                        return None;
+                    };
+                    let body = self.too_many_held();
+                    let refused = self.reply(stream, 0, opcode::ERROR, body).await;
+                    return refused.is_err().then_some(Ending::Quiet(Close::Client));
                 }
                 None => return None,
             }

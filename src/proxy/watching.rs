@@ -6,13 +6,14 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
 use super::pending::{Held, Taken};
 use super::session::Session;
+use super::{Close, Proxy};
 use crate::filter::Target;
 use crate::protocol::Envelope;
 use crate::protocol::header::opcode;
@@ -29,7 +30,7 @@ use crate::wide_row::watched::Mode;
 
 /// How long a write waits for a refresh; drivers give up after seconds.
 const REFRESH_PATIENCE: Duration = Duration::from_millis(500);
-/// A held write that cannot even be answered in this time is given up with its connection.
+/// A held write that cannot even begin to go out in this time ends its session: upstream takes nothing any more.
 const HELD_PATIENCE: Duration = Duration::from_secs(30);
 /// All sessions together.
 const HELD_BYTES_MAX: usize = 64 << 20;
@@ -105,7 +106,16 @@ impl Concern {
 
 /// Cassandra's own keyspaces are never watched, and logins must go on whatever else is unknown.
 fn is_systems_own(keyspace: &str) -> bool {
-    keyspace == "system" || keyspace.starts_with("system_")
+    const OWN: [&str; 7] = [
+        "system",
+        "system_schema",
+        "system_auth",
+        "system_distributed",
+        "system_traces",
+        "system_views",
+        "system_virtual_schema",
+    ];
+    OWN.contains(&keyspace)
 }
 
 impl Stale {
@@ -126,87 +136,107 @@ impl Stale {
 }
 
 impl Session {
-    /// Waits beside the session's other requests, then forwards or refuses.
-    pub(super) fn hold_write(self: &Rc<Self>, stale: Stale, request: Envelope, held: Held) {
+    /// Waits beside the session's other requests, then forwards or refuses. Gives the stream back if no more may be held.
+    pub(super) fn hold_write(
+        self: &Rc<Self>,
+        stale: Stale,
+        request: Envelope,
+        held: Held,
+    ) -> Result<(), i16> {
+        let bytes = HeldBytes::reserve(&self.proxy, request.body.len());
+        let Some(bytes) = bytes else {
+            return Err(request.header.stream);
+        };
         let session = self.clone();
         tokio::task::spawn_local(async move {
-            let _held = held;
-            let ended = timeout(HELD_PATIENCE, session.release_or_refuse(stale, &request)).await;
-            if ended.is_err() {
-                tracing::debug!("a held write found no end: its connections take nothing any more");
-            }
+            let _bytes = bytes;
+            session.release_or_refuse(stale, request, held).await;
         });
+        Ok(())
+    }
+
+    pub(super) fn too_many_held(&self) -> Vec<u8> {
+        self.proxy.metrics.held_writes_refused.increment(1);
+        error::encode(ErrorCode::Overloaded, TOO_MUCH)
     }
 
     /// Judges again after every wait: what it waits for may have been replaced, and more than one thing may be stale.
-    async fn release_or_refuse(&self, mut stale: Stale, request: &Envelope) {
+    async fn release_or_refuse(&self, mut stale: Stale, request: Envelope, held: Held) {
         let Some(wide_row) = &self.proxy.wide_row else {
             return;
         };
-        let _bytes = match HeldBytes::reserve(&self.proxy.held_bytes, request.body.len()) {
-            Some(reserved) => reserved,
-            None => return self.refuse_held(request, TOO_MUCH).await,
-        };
+        let mut held = Some(held);
+        let stream = request.header.stream;
         let deadline = Instant::now() + REFRESH_PATIENCE;
         loop {
             stale.wait(&wide_row.known, deadline).await;
-            match self.judge_held(request).await {
-                None => {
+            // Being judged again it must not stand in its own way.
+            match self.judge_held(&request, &mut held).await {
+                Judged::Forwarded => {
                     self.proxy.metrics.held_writes_released.increment(1);
                     return;
                 }
-                Some(Taken::HoldWrite(still, _)) if Instant::now() < deadline => stale = still,
-                Some(Taken::HoldWrite(still, _)) => {
-                    return self
-                        .refuse_held(request, still.refusal(&wide_row.known))
-                        .await;
+                Judged::Ended => return,
+                Judged::Taken(Taken::HoldWrite(still, place)) => {
+                    if Instant::now() >= deadline {
+                        drop(request);
+                        self.proxy.metrics.held_writes_refused.increment(1);
+                        let text = still.refusal(&wide_row.known);
+                        let body = error::encode(ErrorCode::Overloaded, text);
+                        return self.answer_held(stream, body).await;
+                    }
+                    stale = still;
+                    held = Some(place);
                 }
-                Some(Taken::PrepareFirst(statements)) => {
-                    if let Err(id) = self.prepare_upstream(statements).await {
-                        let body = error::unprepared(&id);
-                        self.answer_held(request, body).await;
-                        return;
+                Judged::Taken(Taken::PrepareFirst(statements)) => {
+                    let prepared = timeout(HELD_PATIENCE, self.prepare_upstream(statements));
+                    match prepared.await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(id)) => {
+                            return self.answer_held(stream, error::unprepared(&id)).await;
+                        }
+                        Err(_) => return self.close(Close::Upstream),
                     }
                 }
-                Some(Taken::Refused(body)) => return self.answer_held(request, body).await,
+                Judged::Taken(Taken::Refused(body)) => {
+                    drop(request);
+                    return self.answer_held(stream, body).await;
+                }
             }
         }
     }
 
     /// Forwards the request if nothing stands against it, and says what does. The writer is locked before: freshness is
-    /// judged when the request goes out, not when it begins to wait for those before it.
-    async fn judge_held(&self, request: &Envelope) -> Option<Taken> {
-        let mut upstream = self.lock_upstream().await;
+    /// judged when the request goes out, not when it begins to wait for those before it. Only the wait has a limit: a
+    /// message that was begun must not be broken off.
+    async fn judge_held(&self, request: &Envelope, held: &mut Option<Held>) -> Judged {
+        let Ok(mut upstream) = timeout(HELD_PATIENCE, self.lock_upstream()).await else {
+            self.close(Close::Upstream);
+            return Judged::Ended;
+        };
         if self.closed.get() {
-            return None;
+            return Judged::Ended;
         }
         let view = View {
             header: request.header,
             body: &request.body,
             complete: true,
         };
+        *held = None;
         if self.judge_request(view) != Verdict::Forward {
             // What was just left word of; requests behind this one may wait in front.
-            return self.taken.borrow_mut().pop_back();
+            let taken = self.taken.borrow_mut().pop_back();
+            return taken.map_or(Judged::Ended, Judged::Taken);
         }
         self.proxy.metrics.forwarded.increment(1);
         // If upstream is gone, the session ends by that.
         drop(upstream.write_all(&self.framing.get().frame(request)).await);
-        None
-    }
-
-    async fn refuse_held(&self, request: &Envelope, text: &str) {
-        self.proxy.metrics.held_writes_refused.increment(1);
-        self.answer_held(request, error::encode(ErrorCode::Overloaded, text))
-            .await;
+        Judged::Forwarded
     }
 
     /// A client that has gone needs no reply.
-    async fn answer_held(&self, request: &Envelope, body: Vec<u8>) {
-        drop(
-            self.reply(request.header.stream, 0, opcode::ERROR, body)
-                .await,
-        );
+    async fn answer_held(&self, stream: i16, body: Vec<u8>) {
+        drop(self.reply(stream, 0, opcode::ERROR, body).await);
     }
 
     /// Looks a partition up beside the request that reads it.
@@ -234,24 +264,37 @@ impl Session {
     }
 }
 
+/// What became of a held write when it was judged again.
+enum Judged {
+    Forwarded,
+    Taken(Taken),
+    /// The session is over.
+    Ended,
+}
+
 /// What held writes of all sessions keep in memory, until this is dropped.
-struct HeldBytes<'a> {
-    count: &'a AtomicUsize,
+struct HeldBytes {
+    proxy: Arc<Proxy>,
     bytes: usize,
 }
 
-impl<'a> HeldBytes<'a> {
+impl HeldBytes {
     /// `None`: all that may be held is held.
-    fn reserve(count: &'a AtomicUsize, bytes: usize) -> Option<Self> {
-        let before = count.fetch_add(bytes, Ordering::Relaxed);
-        let reserved = Self { count, bytes };
+    fn reserve(proxy: &Arc<Proxy>, bytes: usize) -> Option<Self> {
+        let before = proxy.held_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let reserved = Self {
+            proxy: proxy.clone(),
+            bytes,
+        };
         (before + bytes <= HELD_BYTES_MAX).then_some(reserved)
     }
 }
 
-impl Drop for HeldBytes<'_> {
+impl Drop for HeldBytes {
     fn drop(&mut self) {
-        self.count.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.proxy
+            .held_bytes
+            .fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 
@@ -22,6 +23,8 @@ pub struct Watched {
     /// What the filter and the validations were made for.
     shards: u32,
     settings: ArcSwap<WatchedTable>,
+    /// Somebody has looked at the original since it is watched: earlier splits of it are out of service.
+    seen: AtomicBool,
     pub filter: TableFilter,
     pub freshness: Freshness,
     pub validations: Validations<TableShards>,
@@ -40,6 +43,7 @@ impl Watched {
             name: settings.name.clone(),
             shards: settings.shards,
             settings: ArcSwap::from_pointee(settings),
+            seen: AtomicBool::new(false),
             filter,
             freshness,
             validations,
@@ -62,6 +66,15 @@ impl Watched {
     /// Takes over settings that need no other filter and no other shards.
     pub(super) fn set_settings(&self, settings: WatchedTable) {
         self.settings.store(Arc::new(settings));
+    }
+
+    /// What is split of it may be believed.
+    pub fn is_seen(&self) -> bool {
+        self.seen.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_seen(&self, seen: bool) {
+        self.seen.store(seen, Ordering::Release);
     }
 
     pub fn split(&self, key: PartitionKey) -> SplitId {
@@ -106,7 +119,9 @@ impl Known {
     pub fn is_loaded(&self) -> bool {
         let loaded = |freshness: &Freshness| freshness.since_refresh().is_some();
         let tables = self.tables.load();
-        let mut watched = tables.values().flat_map(HashMap::values);
+        // One that cannot be followed was reported, and must not keep the others waiting.
+        let followed = |watched: &&Arc<Watched>| watched.settings().is_sound();
+        let mut watched = tables.values().flat_map(HashMap::values).filter(followed);
         loaded(&self.catalog) && watched.all(|watched| loaded(&watched.freshness))
     }
 

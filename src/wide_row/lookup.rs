@@ -38,6 +38,8 @@ pub enum Standing {
 /// Why it could not be found out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doubt {
+    /// Nobody has looked at the original yet since it is watched.
+    Unseen,
     /// The shard could not be read in time.
     Validation,
     /// The key could not be read in time.
@@ -80,6 +82,9 @@ impl Lookup {
     }
 
     async fn find_uncounted(&self, watched: &Watched, key: &PartitionKey) -> Standing {
+        if !watched.is_seen() {
+            return Standing::Doubt(Doubt::Unseen);
+        }
         let id = watched.split(key.clone());
         match self.generation(watched, &id).await {
             Ok(Some(generation)) => self.layout(id, generation).await,

@@ -125,20 +125,23 @@ struct Run {
 }
 
 impl Run {
-    fn on(mut self, runtime: Runtime, stopped: oneshot::Receiver<()>) {
-        let followed = catch_unwind(AssertUnwindSafe(|| {
-            runtime.block_on(async {
-                tokio::select! {
-                    () = self.follow() => {}
-                    _ = stopped => {}
-                }
-            });
-        }));
-        if followed.is_err() {
+    fn on(mut self, runtime: Runtime, mut stopped: oneshot::Receiver<()>) {
+        loop {
+            let followed = catch_unwind(AssertUnwindSafe(|| {
+                runtime.block_on(async {
+                    tokio::select! {
+                        () = self.follow() => {}
+                        _ = &mut stopped => {}
+                    }
+                });
+            }));
+            if followed.is_ok() {
+                break;
+            }
             tracing::error!(
-                "following the control keyspace panicked, and writes to watched tables are refused from now on; restart, \
-                 and please report this"
+                "following the control keyspace panicked, and begins again; please report this"
             );
+            runtime.block_on(sleep(RETRY_MIN));
         }
         self.follower.saving()();
         // Requests that still wait for the store get their answer: a doubt.

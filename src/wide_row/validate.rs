@@ -102,14 +102,15 @@ impl<R: ReadShard> Validations<R> {
     ) -> impl Future<Output = ()> + Send + 'static {
         let reader = self.reader.clone();
         let (sent, failed) = (self.metrics.sent.clone(), self.metrics.failed.clone());
+        // Made here: a future that a runtime drops before it ever ran breaks off, too.
+        let mut broken_off = BrokenOff(Some(place.clone()));
         async move {
-            let mut broken_off = BrokenOff(Some(place.clone()));
             loop {
                 let requests = {
                     let mut waiting = lock(&place);
                     if waiting.requests.is_empty() {
                         waiting.under_way = false;
-                        broken_off.0 = None;
+                        broken_off.ended_well();
                         return;
                     }
                     std::mem::take(&mut waiting.requests)
@@ -134,6 +135,12 @@ impl<R: ReadShard> Validations<R> {
 
 /// Readings that end by a panic, or with the runtime: the next request can begin them again. `None` once they ended well.
 struct BrokenOff(Option<Arc<Mutex<Waiting>>>);
+
+impl BrokenOff {
+    fn ended_well(&mut self) {
+        self.0 = None;
+    }
+}
 
 impl Drop for BrokenOff {
     fn drop(&mut self) {

@@ -155,8 +155,11 @@ impl Follower {
         if changed {
             self.publish();
         }
-        for task in self.followed.values_mut() {
-            task.keep_running(&self.following, store);
+        for row in rows {
+            if let Some(task) = self.followed.get_mut(&row.table.name) {
+                task.followed.watched.set_seen(!row.is_first_sight());
+                task.keep_running(&self.following, store);
+            }
         }
     }
 

@@ -43,7 +43,7 @@ impl Originals {
                 columns: row.seen.columns,
             });
             let now = seen_now(&described, &row.seen, &nodes);
-            if now == row.seen {
+            if now == row.seen && !row.is_first_sight() {
                 continue;
             }
             if let Err(error) = take_over(store, row, &now, known).await {

@@ -129,7 +129,7 @@ impl Followed {
         let mut shards = Vec::new();
         for index in 0..self.watched.shards() as usize {
             let (settled, rebuild) = self.read_all(store, index).await?;
-            self.install(self.build(rebuild).await?);
+            self.install(self.build(rebuild).await?)?;
             let mut shard = Shard::default();
             shard.view.settle(&settled);
             shards.push(shard);
@@ -179,11 +179,17 @@ impl Followed {
         built.map_err(|panic| StoreError::NotUnderstood(panic.to_string()))
     }
 
-    fn install(&self, built: BuiltShard) {
+    /// Only one rebuild of a shard is under way, so none is ever superseded; if one were, nothing was learnt by it.
+    fn install(&self, built: BuiltShard) -> Result<(), StoreError> {
         match self.watched.filter.install(built) {
-            Installed::Yes | Installed::Superseded => {}
+            Installed::Yes => {}
+            Installed::Superseded => {
+                let text = "a rebuild of a filter was overtaken by another";
+                return Err(StoreError::NotUnderstood(text.to_owned()));
+            }
         }
         *self.built.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        Ok(())
     }
 
     fn show_metrics(&self) {
@@ -208,11 +214,11 @@ impl Followed {
         }
         let (followed, store) = (self.clone(), store.clone());
         self.following.runtime.spawn(async move {
+            let _under_way = Rebuilding(&followed.rebuilding);
             if let Err(error) = followed.rebuild(&store, index).await {
                 let table = followed.watched.name();
                 tracing::debug!(%table, %error, "a filter was not rebuilt, trying again");
             }
-            followed.rebuilding.store(false, Ordering::Release);
         });
     }
 
@@ -221,11 +227,20 @@ impl Followed {
         let built = self.build(rebuild).await?;
         // No poll may take the table for fresh between the new filter and what is known of it.
         let mut shards = self.shards.lock().await;
-        self.install(built);
+        self.install(built)?;
         if let Some(shard) = shards.as_mut().and_then(|shards| shards.get_mut(index)) {
             shard.view.settle(&settled);
             shard.gone = 0;
         }
         Ok(())
+    }
+}
+
+/// A rebuild under way; whatever ends it, the next may begin.
+struct Rebuilding<'a>(&'a AtomicBool);
+
+impl Drop for Rebuilding<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }

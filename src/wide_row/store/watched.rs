@@ -9,8 +9,7 @@ use uuid::Uuid;
 
 use super::cas::{bind, send};
 use super::{Store, StoreError, not_understood};
-use crate::wide_row::names::TableName;
-use crate::wide_row::state::RETIRED;
+use crate::wide_row::names::{TableName, Version};
 use crate::wide_row::watched::{LateWrites, Mode, WatchedTable};
 
 /// A row of `watched_table`.
@@ -19,7 +18,7 @@ pub struct WatchedRow {
     pub table: WatchedTable,
     pub seen: SeenTable,
     /// Counts the changes of `seen`; whoever changes it names the one it read.
-    row_version: i64,
+    row_version: Option<i64>,
 }
 
 /// What all proxies together have last seen of the original itself. Where it is otherwise now, splits of it are not its
@@ -78,13 +77,13 @@ impl Store {
             .collect();
         let name = &row.table.name;
         let values = bind![
-            row.row_version.saturating_add(1),
+            row.next_version(),
             seen.table_id,
             seen.columns,
             truncations,
             name.keyspace.clone(),
             name.table.clone(),
-            row.version_in_condition(),
+            row.row_version,
         ];
         send(&self.session, &self.statements.set_seen, values).await?;
         Ok(())
@@ -95,22 +94,25 @@ impl Store {
     pub async fn reshard(&self, row: &WatchedRow, shards: u32) -> Result<(), StoreError> {
         let table = &row.table;
         let there = self.read_shards(&table.name, shards).await?;
-        if there.iter().any(|shard| shard.epoch <= RETIRED) {
+        if there.iter().any(|shard| shard.version > Version(0)) {
             let text = format!(
                 "{} had {shards} shards before; choose another number",
                 table.name
             );
             return Err(StoreError::Refused(text));
         }
-        self.retire(&table.name, table.shards).await?;
+        // Of a number that makes no sense nobody ever used a shard.
+        if table.is_sound() {
+            self.retire(&table.name, table.shards).await?;
+        }
         let (from, to) = (table.shards as i32, shards as i32);
         let values = bind![
             to,
-            row.row_version.saturating_add(1),
+            row.next_version(),
             table.name.keyspace.clone(),
             table.name.table.clone(),
             from,
-            row.version_in_condition(),
+            row.row_version,
         ];
         let answer = send(&self.session, &self.statements.reshard, values).await?;
         if answer.applied {
@@ -124,12 +126,11 @@ impl Store {
 impl WatchedRow {
     /// Nobody has looked at the original yet.
     pub fn is_first_sight(&self) -> bool {
-        self.row_version == 0
+        self.row_version.is_none()
     }
 
-    /// A row that was never changed has none.
-    fn version_in_condition(&self) -> Option<i64> {
-        (self.row_version > 0).then_some(self.row_version)
+    fn next_version(&self) -> i64 {
+        self.row_version.unwrap_or(0).saturating_add(1)
     }
 }
 
@@ -172,7 +173,7 @@ impl From<Row> for WatchedRow {
         };
         let truncations = row.seen_truncations.unwrap_or_default();
         Self {
-            row_version: row.row_version.unwrap_or(0),
+            row_version: row.row_version,
             seen: SeenTable {
                 table_id: row.seen_table_id,
                 columns: row.seen_columns,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use narrows::wide_row::names::{PartitionKey, TableName};
 use narrows::wide_row::store::{SplitId, Store};
+use narrows::wide_row::watched::WatchedTable;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 
@@ -47,6 +48,11 @@ impl Control {
         let store = Store::open(session.clone(), &keyspace.name)
             .await
             .expect("the schema is there");
+        // Watched, and seen: splits of a table that nobody has looked at are not believed.
+        store.watch(&watched_table()).await.expect("watched");
+        let row = store.read_watched().await.expect("read").remove(0);
+        let seen = store.set_seen(&row, &row.seen).await;
+        seen.expect("written down");
         Self {
             keyspace,
             session,
@@ -70,6 +76,13 @@ pub(crate) async fn session(cluster: &Cluster) -> Arc<Session> {
 
 pub(crate) fn table() -> TableName {
     TableName::new("shop", "orders")
+}
+
+/// The table of the tests, with few shards.
+pub(crate) fn watched_table() -> WatchedTable {
+    let mut watched = WatchedTable::new(table());
+    watched.shards = SHARDS;
+    watched
 }
 
 pub(crate) fn split(key: &str) -> SplitId {

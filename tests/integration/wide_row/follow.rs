@@ -3,8 +3,8 @@
 use narrows::wide_row::names::Version;
 use narrows::wide_row::store::SplitId;
 
-use super::control::{Control, FIRST_SHARD, SHARDS, split, table};
-use super::knowing::{Knowing, eventually, watched_table};
+use super::control::{Control, FIRST_SHARD, SHARDS, split, table, watched_table};
+use super::knowing::{Knowing, eventually};
 use super::store::{complete, detect, standing};
 use crate::support::cluster;
 

@@ -13,12 +13,11 @@ use narrows::wide_row::lookup::{Doubt, Lookup, Standing};
 use narrows::wide_row::shared_cache::SharedCache;
 use narrows::wide_row::slot::StoreSlot;
 use narrows::wide_row::store::SplitId;
-use narrows::wide_row::watched::WatchedTable;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::control::{Control, SHARDS, table};
+use super::control::{Control, table};
 use crate::support::PATIENCE;
 
 pub(crate) struct Knowing {
@@ -27,21 +26,9 @@ pub(crate) struct Knowing {
     follower: JoinHandle<()>,
 }
 
-/// The table of the tests, with few shards.
-pub(crate) fn watched_table() -> WatchedTable {
-    let mut watched = WatchedTable::new(table());
-    watched.shards = SHARDS;
-    watched
-}
-
 impl Knowing {
     /// Follows the control keyspace, and returns when everything was loaded.
     pub(crate) async fn start(control: &Control, shared: Option<SharedCache>) -> Self {
-        control
-            .store
-            .watch(&watched_table())
-            .await
-            .expect("watched");
         let following = Following {
             poll_interval: Duration::from_millis(50),
             max_staleness: PATIENCE,
@@ -84,8 +71,21 @@ impl Knowing {
         self.watched().might_be_split(&Target::key(id.key.bytes()))
     }
 
-    pub(crate) async fn find(&self, id: &SplitId) -> Standing {
+    /// One answer, which may be a doubt for want of time.
+    pub(crate) async fn find_once(&self, id: &SplitId) -> Standing {
         self.lookup.find(&self.watched(), &id.key).await
+    }
+
+    /// The answer, asked for again as long as a busy machine makes it too late.
+    pub(crate) async fn find(&self, id: &SplitId) -> Standing {
+        let deadline = std::time::Instant::now() + PATIENCE;
+        loop {
+            match self.find_once(id).await {
+                Standing::Doubt(Doubt::Validation | Doubt::Key)
+                    if std::time::Instant::now() < deadline => {}
+                standing => return standing,
+            }
+        }
     }
 
     /// Waits for a poll that begins after this call.
@@ -126,7 +126,7 @@ pub(crate) async fn eventually_doubt(knowing: &Knowing, id: &SplitId) {
 pub(crate) async fn eventually_standing(knowing: &Knowing, id: &SplitId, standing: &Standing) {
     let deadline = std::time::Instant::now() + PATIENCE;
     loop {
-        let now = knowing.find(id).await;
+        let now = knowing.find_once(id).await;
         if now == *standing {
             return;
         }

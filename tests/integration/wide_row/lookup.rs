@@ -148,6 +148,23 @@ async fn invalidate_after_all(control: &Control, id: &SplitId) {
 }
 
 #[tokio::test]
+async fn splits_of_a_table_that_was_not_watched_meanwhile_are_not_believed() {
+    let cluster = cluster();
+    let control = Control::create(&cluster).await;
+    let id = split("left alone");
+    let layout = Standing::Split(Arc::new(serve(&control, &id).await));
+    assert_eq!(Knowing::start(&control, None).await.find(&id).await, layout);
+    control
+        .run("DELETE FROM {}.watched_table WHERE catalog = 'watched'")
+        .await;
+    let again = control.store.watch(&super::control::watched_table()).await;
+    again.expect("watched again");
+    let knowing = Knowing::start(&control, None).await;
+    assert_ne!(knowing.find(&id).await, layout);
+    super::knowing::eventually_standing(&knowing, &id, &Standing::NotSplit).await;
+}
+
+#[tokio::test]
 async fn a_state_of_a_later_version_is_watched_and_not_served() {
     let cluster = cluster();
     let control = Control::create(&cluster).await;
