@@ -89,6 +89,12 @@ pub(crate) fn split(key: &str) -> SplitId {
     SplitId::new(table(), PartitionKey::new(key.as_bytes()), SHARDS)
 }
 
+/// The key as a literal of CQL.
+pub(crate) fn key_in_cql(id: &SplitId) -> String {
+    let bytes = id.key.bytes().iter();
+    bytes.fold("0x".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+}
+
 /// The statements of a file: no text in ours holds a semicolon outside of comments.
 fn statements(file: &str) -> Vec<String> {
     let lines = file

@@ -3,7 +3,7 @@
 use narrows::wide_row::names::Version;
 use narrows::wide_row::store::SplitId;
 
-use super::control::{Control, FIRST_SHARD, SHARDS, split, table, watched_table};
+use super::control::{Control, FIRST_SHARD, SHARDS, key_in_cql, split, table, watched_table};
 use super::knowing::{Knowing, eventually};
 use super::store::{complete, detect, standing};
 use crate::support::cluster;
@@ -56,16 +56,11 @@ async fn a_version_without_its_row_is_not_taken_for_known() {
     knowing.polled().await;
     assert!(!knowing.might_be_split(&id));
     // And now with its row; the version does not move again.
-    let key: String = id
-        .key
-        .bytes()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let key = key_in_cql(&id);
     control
         .run(&format!(
             "UPDATE {{}}.wide_row SET row_version = {version}, state = 'GUARDED', row_epoch = 0 \
-             WHERE {place} AND partition_key = 0x{key}"
+             WHERE {place} AND partition_key = {key}"
         ))
         .await;
     knowing.polled().await;

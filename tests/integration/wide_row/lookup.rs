@@ -7,7 +7,7 @@ use narrows::wide_row::lookup::{Doubt, Standing};
 use narrows::wide_row::names::Generation;
 use narrows::wide_row::store::{Outcome, SplitId};
 
-use super::control::{Control, split};
+use super::control::{Control, key_in_cql, split};
 use super::knowing::Knowing;
 use super::store::{complete, detect, standing};
 use crate::support::cluster;
@@ -178,16 +178,11 @@ async fn a_state_of_a_later_version_is_watched_and_not_served() {
         .version
         .0
         + 1;
-    let key: String = id
-        .key
-        .bytes()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let key = key_in_cql(&id);
     control
         .run(&format!(
             "UPDATE {{}}.wide_row SET version = {version}, row_version = {version}, state = 'MIRRORED' WHERE \
-             keyspace_name = 'shop' AND table_name = 'orders' AND shard = {} AND partition_key = 0x{key}",
+             keyspace_name = 'shop' AND table_name = 'orders' AND shard = {} AND partition_key = {key}",
             id.shard
         ))
         .await;
@@ -206,16 +201,11 @@ async fn a_layout_that_is_missing_or_not_whole_is_a_doubt() {
     assert_eq!(knowing.find(&missing).await, Standing::Doubt(Doubt::Layout));
     let id = split("not whole");
     let layout = serve(&control, &id).await;
-    let key: String = id
-        .key
-        .bytes()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let key = key_in_cql(&id);
     control
         .run(&format!(
             "DELETE FROM {{}}.wide_row_layout WHERE keyspace_name = 'shop' AND table_name = 'orders' \
-             AND partition_key = 0x{key} AND generation = {} AND bucket = 1",
+             AND partition_key = {key} AND generation = {} AND bucket = 1",
             layout.generation
         ))
         .await;
