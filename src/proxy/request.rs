@@ -16,7 +16,7 @@ use crate::protocol::response::error::{self, ErrorCode};
 use crate::protocol::splitter::{Framing, Verdict, View};
 use crate::protocol::types::{Cursor, Value};
 use crate::protocol::{Compression, ProtocolError};
-use crate::statement::{Shape, TopologySelect, classify, touches};
+use crate::statement::{Shape, TopologySelect, Touches, classify, touches};
 use crate::wide_row::service::WideRow;
 
 /// Replies that take work of ours, at a time on one connection; drivers have one or two.
@@ -214,12 +214,12 @@ impl Session {
     }
 
     /// The tables of a text, with the keyspace that the request or the connection names.
-    fn concern(&self, text: &str, named: Option<&str>) -> Concern {
+    fn concern(&self, touched: Touches, named: Option<&str>) -> Concern {
         match self.unqualified_names(named) {
-            Names::Unsettled => Concern::new(touches(text), None),
+            Names::Unsettled => Concern::new(touched, None),
             Names::InSystem | Names::Elsewhere => {
                 let keyspace = self.keyspace.borrow();
-                Concern::new(touches(text), named.or(keyspace.as_deref()))
+                Concern::new(touched, named.or(keyspace.as_deref()))
             }
         }
     }
@@ -237,9 +237,12 @@ impl Session {
             return Ok(unsettled());
         }
         if let Some(wide_row) = &self.proxy.wide_row {
-            let concern = self.concern(&text, parameters()?.keyspace);
-            if let Some(decision) = self.hold_if_stale(wide_row, &concern) {
-                return Ok(decision);
+            let touched = touches(&text);
+            if touched.may_write() {
+                let concern = self.concern(touched, parameters()?.keyspace);
+                if let Some(decision) = self.hold_if_stale(wide_row, &concern) {
+                    return Ok(decision);
+                }
             }
         }
         self.decide_shape(shape, parameters)
@@ -301,7 +304,7 @@ impl Session {
         let keyspace = self.keyspace.borrow();
         let mut statement = Statement::new(shape, &text, named.or(keyspace.as_deref()));
         if self.proxy.wide_row.is_some() {
-            statement.concern = self.concern(&text, named);
+            statement.concern = self.concern(touches(&text), named);
         }
         Ok(Decision::Watch(Pending::Prepare(statement)))
     }
@@ -330,24 +333,24 @@ impl Session {
         let Some(wide_row) = &self.proxy.wide_row else {
             return Ok(Decision::Forward);
         };
-        let mut stale = None;
-        let keyspace = batch::keyspace(self.version.get(), message.clone())?;
-        batch::each(message, |statement| {
-            let decision = match statement {
-                batch::Statement::Prepared(id) => {
-                    // One that was evicted a moment ago may write anything.
-                    let statement = self.proxy.prepared.get(id);
-                    let concern = statement.as_ref().map(|known| &known.concern);
-                    let concern = concern.unwrap_or(&Concern::WritesAnything);
-                    self.hold_if_stale(wide_row, concern)
-                }
-                batch::Statement::Text(text) => {
-                    let concern = self.concern(&text, keyspace);
-                    self.hold_if_stale(wide_row, &concern)
-                }
-            };
-            stale = stale.take().or(decision);
+        let (mut prepared, mut texts) = (Vec::new(), Vec::new());
+        let rest = batch::each(message, |statement| match statement {
+            batch::Statement::Prepared(id) => prepared.push(self.proxy.prepared.get(id)),
+            batch::Statement::Text(text) => texts.push(touches(&text)),
         })?;
+        // One that was evicted a moment ago may write anything.
+        let concern = |known: &Option<Arc<Statement>>| match known {
+            Some(statement) => self.hold_if_stale(wide_row, &statement.concern),
+            None => self.hold_if_stale(wide_row, &Concern::WritesAnything),
+        };
+        if let Some(decision) = prepared.iter().find_map(concern) {
+            return Ok(decision);
+        }
+        let keyspace = batch::keyspace(self.version.get(), rest)?;
+        let mut concerns = texts
+            .into_iter()
+            .map(|touched| self.concern(touched, keyspace));
+        let stale = concerns.find_map(|concern| self.hold_if_stale(wide_row, &concern));
         Ok(stale.unwrap_or(Decision::Forward))
     }
 }

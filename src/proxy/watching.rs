@@ -247,10 +247,9 @@ impl Session {
         key: PartitionKey,
     ) {
         // Before the full load a filter lets everything through, or is as old as its file.
-        let is_loaded = watched.freshness.since_refresh().is_some();
         let target = Target::key(key.bytes());
-        if !watched.might_be_split(&target) || !is_loaded || watched.settings().mode != Mode::Serve
-        {
+        let serves = watched.freshness.is_loaded() && watched.settings().mode == Mode::Serve;
+        if !watched.might_be_split(&target) || !serves {
             return;
         }
         let Some(held) = Held::begin(&self.lookups, LOOKUPS_MAX) else {

@@ -19,6 +19,12 @@ pub enum Touches {
     WritesAnything,
 }
 
+impl Touches {
+    pub fn may_write(&self) -> bool {
+        !matches!(self, Self::Nothing | Self::Reads(_))
+    }
+}
+
 /// A table's name as it is written, folded as Cassandra does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {

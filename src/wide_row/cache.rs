@@ -59,6 +59,9 @@ pub struct Found {
     pub tier: Tier,
 }
 
+/// What the store said.
+type ReadStore = Result<Option<Layout>, Box<dyn Error + Send + Sync>>;
+
 /// The layouts that this process knows, and where it learns of others.
 pub struct Layouts {
     memory: Cache<LayoutId, Option<Arc<Layout>>>,
@@ -127,7 +130,8 @@ impl Layouts {
         let mut tier = Tier::Memory;
         let look_further = async {
             self.metrics.count(Tier::Memory, Outcome::Miss, start);
-            let found = self.look_further(id, read_store).await?;
+            let read = async { read_store().await.map_err(Into::into) };
+            let found = self.look_further(id, read).await?;
             tier = found.tier;
             Ok(found.layout)
         };
@@ -150,16 +154,11 @@ impl Layouts {
         }
     }
 
-    async fn look_further<Read, Reading, E>(
+    async fn look_further(
         &self,
         id: &LayoutId,
-        read_store: Read,
-    ) -> Result<Found, LookupError>
-    where
-        Read: FnOnce() -> Reading,
-        Reading: Future<Output = Result<Option<Layout>, E>>,
-        E: Into<Box<dyn Error + Send + Sync>>,
-    {
+        read_store: impl Future<Output = ReadStore>,
+    ) -> Result<Found, LookupError> {
         if let Some(layout) = self.ask_shared(id).await {
             return Ok(Found {
                 layout: Some(Arc::new(layout)),
@@ -167,8 +166,7 @@ impl Layouts {
             });
         }
         let start = Instant::now();
-        let read = timeout(self.timing.store, read_store()).await;
-        let checked = check(id, read.map(|read| read.map_err(Into::into)));
+        let checked = check(id, timeout(self.timing.store, read_store).await);
         let outcome = match &checked {
             Ok(Some(_)) => Outcome::Hit,
             Ok(None) => Outcome::Miss,
@@ -224,7 +222,7 @@ impl Layouts {
 /// Takes over what the store said only if it is about this layout.
 fn check(
     id: &LayoutId,
-    read: Result<Result<Option<Layout>, Box<dyn Error + Send + Sync>>, tokio::time::error::Elapsed>,
+    read: Result<ReadStore, tokio::time::error::Elapsed>,
 ) -> Result<Option<Layout>, LookupError> {
     match read {
         Ok(Ok(Some(layout))) if !layout.is_of(id) => Err(LookupError::Foreign),

@@ -64,6 +64,11 @@ impl Freshness {
         }
     }
 
+    /// There was a first full load.
+    pub fn is_loaded(&self) -> bool {
+        self.since_refresh().is_some()
+    }
+
     pub fn age(&self) -> Age {
         match self.since_refresh() {
             None => Age::Unknown,

@@ -117,12 +117,11 @@ impl Known {
 
     /// The list of tables and everything on it was loaded once.
     pub fn is_loaded(&self) -> bool {
-        let loaded = |freshness: &Freshness| freshness.since_refresh().is_some();
         let tables = self.tables.load();
         // One that cannot be followed was reported, and must not keep the others waiting.
         let followed = |watched: &&Arc<Watched>| watched.settings().is_sound();
         let mut watched = tables.values().flat_map(HashMap::values).filter(followed);
-        loaded(&self.catalog) && watched.all(|watched| loaded(&watched.freshness))
+        self.catalog.is_loaded() && watched.all(|watched| watched.freshness.is_loaded())
     }
 
     /// Replaces the list.

@@ -19,8 +19,8 @@ use super::lookup::Lookup;
 use super::schema;
 use super::shared_cache::SharedCache;
 use super::slot::StoreSlot;
-use super::store::Store;
 use super::store::connect::connect;
+use super::store::{Store, StoreError};
 use crate::config::Config;
 use crate::tls::{self, TlsError};
 
@@ -149,45 +149,18 @@ impl Run {
     }
 
     async fn follow(&mut self) {
-        let store = self.reach().await;
+        let told =
+            "the control keyspace cannot be used yet; writes wait, reads go to the originals";
+        let store = Arc::new(until_done(told, async || open(&self.config).await).await);
         self.slot.set(store.clone());
-        self.seed(&store).await;
+        let told = "the configured tables could not be compared with watched_table, trying again";
+        let seed = async || self.seed(&store).await.map_err(|error| error.to_string());
+        until_done(told, seed).await;
         self.follower.run(store).await;
     }
 
-    /// Tries until the control keyspace is there; the same trouble is told once.
-    async fn reach(&self) -> Arc<Store> {
-        let (mut pause, mut last) = (RETRY_MIN, String::new());
-        loop {
-            match open(&self.config).await {
-                Ok(store) => return Arc::new(store),
-                Err(error) => {
-                    if error != last {
-                        tracing::warn!(%error, "the control keyspace cannot be used yet; writes wait, reads go to the originals");
-                    }
-                    last = error;
-                }
-            }
-            sleep(pause).await;
-            pause = (2 * pause).min(RETRY_MAX);
-        }
-    }
-
     /// Tables of the configuration begin to be watched; where the store differs, it wins.
-    async fn seed(&self, store: &Store) {
-        let (mut pause, mut last) = (RETRY_MIN, String::new());
-        while let Err(error) = self.try_to_seed(store).await {
-            let error = error.to_string();
-            if error != last {
-                tracing::warn!(%error, "the configured tables could not be compared with watched_table, trying again");
-            }
-            last = error;
-            sleep(pause).await;
-            pause = (2 * pause).min(RETRY_MAX);
-        }
-    }
-
-    async fn try_to_seed(&self, store: &Store) -> Result<(), super::store::StoreError> {
+    async fn seed(&self, store: &Store) -> Result<(), StoreError> {
         let rows = store.read_watched().await?;
         for table in &self.config.tables {
             match rows.iter().find(|row| row.table.name == table.name) {
@@ -205,6 +178,23 @@ impl Run {
             }
         }
         Ok(())
+    }
+}
+
+/// Tries until it works; the same trouble is told once.
+async fn until_done<T>(told: &str, attempt: impl AsyncFn() -> Result<T, String>) -> T {
+    let (mut pause, mut last) = (RETRY_MIN, String::new());
+    loop {
+        let error = match attempt().await {
+            Ok(done) => return done,
+            Err(error) => error,
+        };
+        if error != last {
+            tracing::warn!(%error, "{told}");
+        }
+        last = error;
+        sleep(pause).await;
+        pause = (2 * pause).min(RETRY_MAX);
     }
 }
 

@@ -54,10 +54,6 @@ impl ShardView {
         self.epoch = self.epoch.max(polled.epoch);
     }
 
-    pub fn known(&self) -> Version {
-        self.known
-    }
-
     pub fn epoch(&self) -> i32 {
         self.epoch
     }

@@ -47,12 +47,12 @@ pub fn each<'a>(
     Ok(message)
 }
 
-/// The keyspace that the batch names itself. What follows its statements is what follows the values of a QUERY.
+/// The keyspace that the batch names itself, from what [`each`] returned. What follows its statements is what follows the
+/// values of a QUERY.
 pub fn keyspace<'a>(
     version: Version,
-    message: Cursor<'a>,
+    mut rest: Cursor<'a>,
 ) -> Result<Option<&'a str>, ProtocolError> {
-    let mut rest = each(message, |_| {})?;
     Ok(Parameters::read(version, &mut rest)?.keyspace)
 }
 
@@ -96,12 +96,14 @@ mod tests {
             body.put_short(1);
             body.extend_from_slice(&flags);
             body.put_string("shop");
-            assert_eq!(keyspace(version, Cursor::new(&body)), Ok(Some("shop")));
+            let rest = each(Cursor::new(&body), |_| {}).expect("whole");
+            assert_eq!(keyspace(version, rest), Ok(Some("shop")));
         }
         let mut body = batch();
         body.put_short(1);
         body.put_byte(0);
-        assert_eq!(keyspace(Version::V4, Cursor::new(&body)), Ok(None));
+        let rest = each(Cursor::new(&body), |_| {}).expect("whole");
+        assert_eq!(keyspace(Version::V4, rest), Ok(None));
     }
 
     #[test]

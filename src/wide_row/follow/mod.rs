@@ -235,9 +235,8 @@ impl Follower {
 
     /// Keeps the filters of tables that were loaded for the next start, when called; blocks.
     pub fn saving(&self) -> impl FnOnce() + Send + 'static {
-        let followed = self.followed.values().map(|task| &task.followed);
-        let loaded = followed.filter(|followed| followed.is_loaded());
-        let loaded: Vec<Arc<Watched>> = loaded.map(|followed| followed.watched.clone()).collect();
+        let mut loaded = self.known.tables();
+        loaded.retain(|watched| watched.freshness.is_loaded());
         let directory = self.following.snapshots.clone();
         move || {
             let Some(directory) = directory else {

@@ -48,10 +48,6 @@ impl Followed {
         }
     }
 
-    pub(super) fn is_loaded(&self) -> bool {
-        self.watched.freshness.since_refresh().is_some()
-    }
-
     /// Follows for ever.
     pub(super) async fn run(self: Arc<Self>, store: Arc<Store>) {
         let metrics = FollowMetrics::register();

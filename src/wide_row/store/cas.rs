@@ -21,6 +21,8 @@ use crate::wide_row::names::{TableName, Version};
 
 /// Each loses only to a change that succeeded, so this many in a row mean that something is wrong.
 const ATTEMPTS_MAX: usize = 12;
+/// Of what is not conditional on a version.
+const REPEATS_MAX: usize = 5;
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
@@ -136,6 +138,22 @@ pub(super) async fn change<V: SerializeRow>(
     })
 }
 
+/// Repeats what is harmless to repeat until it is answered.
+pub(super) async fn answered<F: Future<Output = Result<Answer, StoreError>>>(
+    attempt: impl Fn() -> F,
+) -> Result<Answer, StoreError> {
+    let mut trouble = String::new();
+    for number in 0..REPEATS_MAX {
+        match attempt().await {
+            Ok(answer) => return Ok(answer),
+            Err(error) if matches!(error.happened(), Happened::No) => return Err(error),
+            Err(error) => trouble = error.to_string(),
+        }
+        sleep(pause(number)).await;
+    }
+    Err(StoreError::Unknown(trouble))
+}
+
 pub(super) async fn send(
     session: &Session,
     statement: &PreparedStatement,
@@ -150,7 +168,7 @@ fn next(version: Version) -> Version {
 }
 
 /// Longer each time, and by chance, so that two that collided do not collide again.
-pub(super) fn pause(attempt: usize) -> Duration {
+fn pause(attempt: usize) -> Duration {
     let longest = PAUSE_MIN
         .saturating_mul(1 << attempt.min(10))
         .min(PAUSE_MAX);

@@ -3,14 +3,10 @@
 use scylla::DeserializeRow;
 use scylla::statement::SerialConsistency;
 use scylla::statement::batch::{Batch, BatchType};
-use tokio::time::sleep;
 
-use super::cas::{Answer, Values, bind, pause};
-use super::{Happened, Store, StoreError, not_understood};
+use super::cas::{Answer, Values, answered, bind};
+use super::{Store, StoreError, not_understood};
 use crate::wide_row::layout::{Bucket, Layout, LayoutId};
-
-/// Repeats of a write whose outcome is unknown.
-const WRITES_MAX: usize = 5;
 
 impl Store {
     /// Writes all of a layout at once, on a quorum of each data centre: whoever sees its generation COMPLETED afterwards
@@ -32,25 +28,14 @@ impl Store {
         let values: Vec<Values> = numbered
             .map(|(number, bucket)| bucket_values(layout, (buckets, checksum), number, bucket))
             .collect();
-        for attempt in 0..WRITES_MAX {
-            let answer = match self.session.batch(&batch, &values).await {
-                Ok(result) => Answer::read(result),
-                Err(error) => Err(StoreError::from(error)),
-            };
-            match answer {
-                // The same layout is what an attempt of ours wrote whose answer was lost, or what another found, too.
-                Ok(answer) if answer.applied || answer.bigint("checksum") == Some(checksum) => {
-                    return Ok(());
-                }
-                Ok(_) => {
-                    let text = "the generation has another layout already";
-                    return Err(StoreError::Refused(text.to_owned()));
-                }
-                Err(error) if matches!(error.happened(), Happened::No) => return Err(error),
-                Err(_) => sleep(pause(attempt)).await,
-            }
+        let write = || async { Answer::read(self.session.batch(&batch, &values).await?) };
+        let answer = answered(write).await?;
+        // The same layout is what an attempt of ours wrote whose answer was lost, or what another found, too.
+        if answer.applied || answer.bigint("checksum") == Some(checksum) {
+            return Ok(());
         }
-        Err(StoreError::Unknown("a layout was written".to_owned()))
+        let text = "the generation has another layout already";
+        Err(StoreError::Refused(text.to_owned()))
     }
 
     /// `None`: there is none. A layout that is not whole is an error: something else wrote there.

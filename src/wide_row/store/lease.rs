@@ -6,13 +6,12 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-use super::cas::{Answer, bind, send};
-use super::{Happened, SplitId, Store, StoreError};
+use scylla::statement::prepared::PreparedStatement;
+
+use super::cas::{Values, answered, bind, send};
+use super::{SplitId, Store, StoreError};
 use crate::wide_row::names::Version;
 use crate::wide_row::state::State;
-
-/// Repeats of an LWT whose outcome is unknown.
-const ATTEMPTS_MAX: usize = 5;
 
 /// The right to move one split, until it expires.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,27 +65,21 @@ impl Store {
         states: &[State],
     ) -> Result<Leased<Lease>, StoreError> {
         let lease = Lease::new(worker, ttl, self.read_key(id).await?.version);
-        let states: Vec<&str> = states.iter().map(|state| state.as_str()).collect();
-        let values = || {
-            let states: Vec<String> = states.iter().map(|state| (*state).to_owned()).collect();
-            bind![lease.seconds(), lease.token.clone(); place id; states]
-        };
-        for _ in 0..ATTEMPTS_MAX {
-            match send(&self.session, &self.statements.acquire, values()).await {
-                Ok(answer) if answer.applied => return Ok(Leased::Held(lease)),
-                // An earlier attempt took it; holding on to it makes sure that it stays.
-                Ok(answer) if is_ours(&answer, &lease) => {
-                    return Ok(match self.renew(id, &lease).await? {
-                        Leased::Held(()) => Leased::Held(lease),
-                        Leased::Lost => Leased::Lost,
-                    });
-                }
-                Ok(_) => return Ok(Leased::Lost),
-                Err(error) if matches!(error.happened(), Happened::No) => return Err(error),
-                Err(_) => {}
-            }
+        let states: Vec<&'static str> = states.iter().map(|state| state.as_str()).collect();
+        let values = || bind![lease.seconds(), lease.token.clone(); place id; states.clone()];
+        let statement = &self.statements.acquire;
+        let answer = answered(|| send(&self.session, statement, values())).await?;
+        if answer.applied {
+            return Ok(Leased::Held(lease));
         }
-        Err(StoreError::Unknown("a lease was asked for".to_owned()))
+        if answer.text("lease") != Some(lease.token.as_str()) {
+            return Ok(Leased::Lost);
+        }
+        // An earlier attempt took it; holding on to it makes sure that it stays.
+        Ok(match self.renew(id, &lease).await? {
+            Leased::Held(()) => Leased::Held(lease),
+            Leased::Lost => Leased::Lost,
+        })
     }
 
     /// Starts its time anew; a third of it is a good interval.
@@ -105,22 +98,14 @@ impl Store {
 
     async fn while_held(
         &self,
-        statement: &scylla::statement::prepared::PreparedStatement,
-        values: impl Fn() -> super::cas::Values,
+        statement: &PreparedStatement,
+        values: impl Fn() -> Values,
     ) -> Result<Leased<()>, StoreError> {
-        let mut last = None;
-        for _ in 0..ATTEMPTS_MAX {
-            match send(&self.session, statement, values()).await {
-                Ok(answer) if answer.applied => return Ok(Leased::Held(())),
-                Ok(_) => return Ok(Leased::Lost),
-                Err(error) if matches!(error.happened(), Happened::No) => return Err(error),
-                Err(error) => last = Some(error.to_string()),
-            }
-        }
-        Err(StoreError::Unknown(last.unwrap_or_default()))
+        let answer = answered(|| send(&self.session, statement, values())).await?;
+        Ok(if answer.applied {
+            Leased::Held(())
+        } else {
+            Leased::Lost
+        })
     }
-}
-
-fn is_ours(answer: &Answer, lease: &Lease) -> bool {
-    answer.text("lease") == Some(lease.token.as_str())
 }

@@ -135,8 +135,4 @@ impl Store {
             turns: Turns::default(),
         })
     }
-
-    pub fn session(&self) -> &Arc<Session> {
-        &self.session
-    }
 }
