@@ -121,13 +121,13 @@ impl Iterator for Lexer<'_> {
     }
 }
 
-fn word_length(rest: &str) -> usize {
+pub(super) fn word_length(rest: &str) -> usize {
     rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
         .unwrap_or(rest.len())
 }
 
 /// A quoted run; the quote doubled inside stands for itself.
-fn quoted(rest: &str, quote: char, kind: Kind) -> (Kind, usize) {
+pub(super) fn quoted(rest: &str, quote: char, kind: Kind) -> (Kind, usize) {
     let mut at = 1;
     while let Some(end) = rest[at..].find(quote) {
         at += end + 1;
@@ -182,12 +182,12 @@ fn number(rest: &str) -> usize {
 }
 
 /// How many bytes at the start fit.
-fn run(text: &str, fits: impl Fn(&u8) -> bool) -> usize {
+pub(super) fn run(text: &str, fits: impl Fn(&u8) -> bool) -> usize {
     text.bytes().take_while(|byte| fits(byte)).count()
 }
 
 /// `1y2mo3d4h`: digits and units, to the end of the word.
-fn duration(rest: &str) -> Option<usize> {
+pub(super) fn duration(rest: &str) -> Option<usize> {
     const UNITS: [&str; 11] = ["y", "mo", "w", "d", "h", "m", "s", "ms", "us", "µs", "ns"];
     let mut at = 0;
     loop {
@@ -213,7 +213,7 @@ fn uuid_or_word(rest: &str) -> (Kind, usize) {
 }
 
 /// 8-4-4-4-12 hexadecimal digits.
-fn uuid(rest: &str) -> Option<usize> {
+pub(super) fn uuid(rest: &str) -> Option<usize> {
     const LENGTH: usize = 36;
     let bytes = rest.as_bytes().get(..LENGTH)?;
     let fits = bytes.iter().enumerate().all(|(at, byte)| match at {

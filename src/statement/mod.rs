@@ -5,8 +5,12 @@
 
 pub mod classify;
 pub mod lexer;
+mod parser;
+pub mod select;
+pub mod term;
 pub mod topology;
 pub mod touches;
+pub mod write;
 
 pub use classify::{Shape, classify};
 pub use topology::TopologySelect;
