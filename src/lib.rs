@@ -4,6 +4,7 @@
 //! - [`cli`], [`config`], [`app`]: the process.
 //! - [`proxy`]: client connections. Start reading at `proxy/session.rs`.
 //! - [`protocol`], [`statement`]: bytes and texts, pure.
+//! - [`schema`]: tables, types and their order, pure.
 //! - [`filter`]: which partitions might be split, pure.
 //! - [`wide_row`]: what is split, and what a proxy knows about it.
 //! - [`upstream`]: Cassandra. [`transport`], [`tls`]: sockets.
@@ -38,6 +39,7 @@ pub mod proxy;
 
 pub mod filter;
 pub mod protocol;
+pub mod schema;
 pub mod statement;
 pub mod wide_row;
 
