@@ -89,8 +89,9 @@ impl App {
         let dialer = Dialer::new(config.upstream.connect_timeout, upstream_tls);
         let balance = Arc::new(Balance::default());
         let suspicion = Arc::new(Notify::new());
+        let schema_changed = Arc::new(Notify::new());
         let service = match config.control.enabled {
-            true => Some(Service::start(&config)?),
+            true => Some(Service::start(&config, schema_changed.clone())?),
             false => None,
         };
         let proxy = Proxy::new(
@@ -111,6 +112,7 @@ impl App {
             published: watch::Sender::new(None),
             health: watch::Sender::new(Health::Starting),
             suspicion,
+            schema_changed,
         };
         let state = AdminState {
             readiness: readiness.clone(),

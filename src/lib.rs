@@ -5,6 +5,7 @@
 //! - [`proxy`]: client connections. Start reading at `proxy/session.rs`.
 //! - [`protocol`], [`statement`]: bytes and texts, pure.
 //! - [`schema`]: tables, types and their order, pure.
+//! - [`rewrite`]: one partition's answer from its buckets, pure.
 //! - [`filter`]: which partitions might be split, pure.
 //! - [`wide_row`]: what is split, and what a proxy knows about it.
 //! - [`upstream`]: Cassandra. [`transport`], [`tls`]: sockets.
@@ -39,6 +40,7 @@ pub mod proxy;
 
 pub mod filter;
 pub mod protocol;
+pub mod rewrite;
 pub mod schema;
 pub mod statement;
 pub mod wide_row;

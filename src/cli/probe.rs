@@ -136,6 +136,7 @@ mod tests {
             data_center: "dc1".to_owned(),
             rack: "r1".to_owned(),
             release_version: version.to_owned(),
+            tokens: Vec::new(),
             up: true,
         }
     }

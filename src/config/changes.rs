@@ -149,6 +149,11 @@ fn compare_rest(changes: &mut Changes, old: &Config, new: &Config) {
         &was.prepared_statements,
         &is.prepared_statements,
     );
+    changes.restart(
+        "limits.max_page_bytes",
+        &was.max_page_bytes,
+        &is.max_page_bytes,
+    );
     changes.reload("limits.idle_timeout", &was.idle_timeout, &is.idle_timeout);
     changes.restart(
         "limits.handshake_timeout",

@@ -205,6 +205,8 @@ pub struct Limits {
     pub connections: usize,
     pub request_bytes: usize,
     pub prepared_statements: usize,
+    /// Where pages of watched tables are cut short; `None`: nowhere.
+    pub max_page_bytes: Option<usize>,
     pub idle_timeout: Duration,
     pub handshake_timeout: Duration,
     /// Zero: in-flight requests are not waited for.

@@ -18,6 +18,9 @@ pub(super) const WAIT_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The protocol's own bound for one message is 256 MB, above which no setting makes sense.
 const REQUEST_BYTES: RangeInclusive<u64> = 4 << 10..=256 << 20;
 
+/// Less would be a row or two; more is no limit for a sidecar.
+const PAGE_BYTES: RangeInclusive<u64> = 64 << 10..=128 << 20;
+
 const fn loopback(port: u16) -> SocketAddr {
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), port)
 }
@@ -67,6 +70,7 @@ impl Default for Limits {
             connections: 4096,
             request_bytes: 16 << 20,
             prepared_statements: 100_000,
+            max_page_bytes: None,
             idle_timeout: Duration::from_secs(600),
             handshake_timeout: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(10),
@@ -277,6 +281,7 @@ fn limits(mut section: Section<'_>) -> Limits {
         &mut limits.prepared_statements,
         values::count(1..=10_000_000),
     );
+    limits.max_page_bytes = section.optional("max_page_bytes", values::bytes(PAGE_BYTES));
     section.set("idle_timeout", &mut limits.idle_timeout, wait_from(second));
     section.set(
         "handshake_timeout",

@@ -37,6 +37,10 @@ pub enum ProtocolError {
     Decompress(&'static str),
     #[error("text is not UTF-8")]
     NotUtf8,
+    #[error("reply on a stream where nothing was asked")]
+    UnknownStream,
+    #[error("opcode 0x{0:02x} where that makes no sense")]
+    UnexpectedOpcode(u8),
     #[error("unknown type option 0x{0:04x}")]
     UnknownType(u16),
 }

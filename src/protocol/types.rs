@@ -146,6 +146,7 @@ pub trait Write {
     fn put_long_string(&mut self, text: &str);
     fn put_bytes(&mut self, bytes: Option<&[u8]>);
     fn put_short_bytes(&mut self, bytes: &[u8]);
+    fn put_value(&mut self, value: Value<'_>);
     fn put_string_list<S: AsRef<str>>(&mut self, list: &[S]);
     fn put_string_map(&mut self, map: &[(&str, &str)]);
 }
@@ -193,6 +194,14 @@ impl Write for Vec<u8> {
     fn put_short_bytes(&mut self, bytes: &[u8]) {
         self.put_short(short_len(bytes.len()));
         self.extend_from_slice(bytes);
+    }
+
+    fn put_value(&mut self, value: Value<'_>) {
+        match value {
+            Value::Bytes(bytes) => self.put_bytes(Some(bytes)),
+            Value::Null => self.put_int(-1),
+            Value::Unset => self.put_int(-2),
+        }
     }
 
     fn put_string_list<S: AsRef<str>>(&mut self, list: &[S]) {

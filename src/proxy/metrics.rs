@@ -2,6 +2,8 @@
 
 use metrics::{Counter, Gauge, counter, gauge};
 
+use super::split::SplitMetrics;
+
 pub(super) const CONNECTIONS: &str = "narrows_proxy_connections";
 pub(super) const ACCEPTED_TOTAL: &str = "narrows_proxy_accepted_total";
 pub(super) const REFUSED_TOTAL: &str = "narrows_proxy_refused_total";
@@ -78,6 +80,7 @@ pub struct Metrics {
     pub prepared: Gauge,
     /// Statements that the proxy prepared on a node by itself, before their first use there.
     pub prepared_upstream: Counter,
+    pub(super) split: SplitMetrics,
     closes: [Counter; Close::ALL.len()],
 }
 
@@ -102,6 +105,7 @@ impl Metrics {
             dial_failures: counter!(DIAL_FAILURES_TOTAL),
             prepared: gauge!(PREPARED_STATEMENTS),
             prepared_upstream: counter!(PREPARED_UPSTREAM_TOTAL),
+            split: SplitMetrics::register(),
             closes: Close::ALL.map(|close| counter!(CLOSES_TOTAL, "reason" => close.label())),
         }
     }

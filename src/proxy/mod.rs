@@ -4,6 +4,7 @@
 //! first; `request` decides about what clients say, `response` about what upstream answers.
 
 mod agreement;
+mod budget;
 mod events;
 pub mod listener;
 mod metrics;
@@ -15,6 +16,7 @@ mod prepared;
 mod request;
 mod response;
 mod session;
+mod split;
 mod system_tables;
 mod topology;
 mod watching;
@@ -31,10 +33,14 @@ use tokio::sync::{Notify, watch};
 use crate::config::Config;
 use crate::upstream::balance::Balance;
 use crate::upstream::dial::Dialer;
+use crate::upstream::pool::PoolConfig;
 use crate::wide_row::service::WideRow;
 
+use budget::Budget;
 pub use metrics::{Close, Metrics};
-pub use prepared::Registry;
+pub use prepared::{Registry, Statement};
+pub(crate) use split::SIDE_BY_SIDE;
+pub use split::might_be_answered;
 pub use topology::Presented;
 
 /// What all sessions of the process share.
@@ -49,9 +55,13 @@ pub struct Proxy {
     pub mirrored: watch::Sender<HashSet<SocketAddr>>,
     /// What is split; `None` in a plain relay.
     pub(super) wide_row: Option<WideRow>,
-    /// Of writes that wait until it is known what is split.
-    held_bytes: AtomicUsize,
+    /// Writes that wait until it is known what is split.
+    held_writes: Arc<Budget>,
+    /// Requests that are answered here, and what was read for them.
+    split_reads: Arc<Budget>,
     dialer: Dialer,
+    /// How threads open connections of our own.
+    pool: Arc<PoolConfig>,
     connections: AtomicUsize,
     turning_away: AtomicUsize,
     reloadable: Reloadable,
@@ -86,7 +96,14 @@ impl Proxy {
             mirrored: watch::Sender::new(HashSet::new()),
             connections: AtomicUsize::new(0),
             turning_away: AtomicUsize::new(0),
-            held_bytes: AtomicUsize::new(0),
+            held_writes: Budget::new(HELD_WRITES_BYTES_MAX),
+            split_reads: Budget::new(SPLIT_READS_BYTES_MAX),
+            pool: Arc::new(PoolConfig::new(
+                dialer.clone(),
+                config.upstream.credentials.clone(),
+                balance.clone(),
+                suspicion.clone(),
+            )),
             dialer,
             wide_row,
             config,
@@ -156,6 +173,11 @@ impl Proxy {
         None
     }
 }
+
+/// All sessions together.
+const HELD_WRITES_BYTES_MAX: usize = 64 << 20;
+/// All sessions together; what does not fit is answered by the original, whose pages pass through unseen.
+const SPLIT_READS_BYTES_MAX: usize = 512 << 20;
 
 /// Connections over the limit that wait for their error frame.
 const TURNING_AWAY_MAX: usize = 256;

@@ -39,7 +39,7 @@ pub(super) async fn serve(arrival: Arrival, sessions: Rc<Sessions>) {
         target,
         admission,
     } = arrival;
-    let close = match open(&proxy, stream, target, &admission).await {
+    let close = match open(&proxy, &sessions, stream, target, &admission).await {
         Ok(Some(opened)) => {
             tracing::debug!(%peer, upstream = %opened.session.upstream_address, "session begins");
             let _carried = sessions.add(&opened.session);
@@ -71,6 +71,7 @@ struct Opened {
 
 async fn open(
     proxy: &std::sync::Arc<Proxy>,
+    sessions: &Sessions,
     stream: std::net::TcpStream,
     target: Target,
     admission: &Admission,
@@ -125,6 +126,7 @@ async fn open(
         (version, header.stream),
         (address, upstream_writer),
         writer,
+        sessions.pool(proxy),
     );
     Ok(Some(Opened {
         session,

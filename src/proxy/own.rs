@@ -2,6 +2,7 @@
 //!
 //! Ids run from −2 down (−1 is for events); Cassandra echoes them in v3, v4 and v5.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -59,6 +60,13 @@ impl Session {
             self.proxy.metrics.prepared_upstream.increment(1);
         }
         Ok(())
+    }
+
+    /// Like [`Self::ask`], for one who may stop waiting: a message that was begun is never broken off.
+    pub(super) async fn ask_beside(self: &Rc<Self>, opcode: u8, body: Vec<u8>) -> Option<Envelope> {
+        let session = self.clone();
+        let asked = tokio::task::spawn_local(async move { session.ask(opcode, body).await });
+        asked.await.ok().flatten()
     }
 
     async fn ask(&self, opcode: u8, body: Vec<u8>) -> Option<Envelope> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::prepared::Statement;
+use super::split::SplitRead;
 use super::watching::Stale;
 use crate::protocol::Envelope;
 use crate::statement::TopologySelect;
@@ -67,4 +68,6 @@ pub(super) enum Taken {
     PrepareFirst(Vec<Arc<Statement>>),
     /// It writes, and what is split is not known well enough.
     HoldWrite(Stale, Held),
+    /// It reads what might be split.
+    SplitRead(Box<SplitRead>),
 }

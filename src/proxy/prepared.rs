@@ -10,11 +10,15 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hasher};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+
+use arc_swap::ArcSwapOption;
 
 use super::watching::Concern;
 use crate::protocol::Version;
-use crate::protocol::response::result;
+use crate::rewrite::pageable::Pageable;
+use crate::rewrite::{Readable, Reason};
+use crate::schema::TableSchema;
 use crate::statement::Shape;
 
 /// Texts are kept within this many bytes in all, whatever their number.
@@ -43,14 +47,23 @@ pub struct Statement {
     pub keyspace: Option<String>,
     /// Which tables it touches; nothing where nobody follows what is split.
     pub(super) concern: Concern,
-    /// Which bound values are the partition key.
-    pub(super) key_indices: Box<[u16]>,
+    /// What it means for the schema that its table had when it was last executed.
+    readable: ArcSwapOption<Understood>,
+    pageable: OnceLock<Option<Arc<Pageable>>>,
+    /// What its table was when it was last known to be on any node.
+    schema: ArcSwapOption<TableSchema>,
     /// What clients of each protocol version were told about its columns, as a fingerprint; 0: nothing yet. Where a node
     /// now says otherwise, the table was changed, and the client must learn that.
     told: [AtomicU64; 3],
     /// A bit per node that has it.
     nodes: AtomicU64,
     used: AtomicBool,
+}
+
+/// A statement as it is understood with one schema.
+struct Understood {
+    schema: Arc<TableSchema>,
+    readable: Result<Arc<Readable>, Reason>,
 }
 
 /// The bit of an upstream node. Clusters with more than 64 nodes share the last, and their drivers see an UNPREPARED
@@ -68,10 +81,42 @@ impl Statement {
             text: text.to_owned(),
             keyspace: keyspace.map(str::to_owned),
             concern: Concern::Nothing,
-            key_indices: Box::default(),
+            readable: ArcSwapOption::empty(),
+            pageable: OnceLock::new(),
+            schema: ArcSwapOption::empty(),
             nodes: AtomicU64::new(0),
             used: AtomicBool::new(false),
         }
+    }
+
+    /// How it is answered from a split, if it can be; found out once for a schema.
+    pub(super) fn readable(&self, schema: &Arc<TableSchema>) -> Result<Arc<Readable>, Reason> {
+        if let Some(known) = &*self.readable.load()
+            && Arc::ptr_eq(&known.schema, schema)
+        {
+            return known.readable.clone();
+        }
+        let readable = Readable::parse(&self.text, schema).map(Arc::new);
+        self.readable.store(Some(Arc::new(Understood {
+            schema: schema.clone(),
+            readable: readable.clone(),
+        })));
+        readable
+    }
+
+    /// As of another schema than before, no node has it any more, and what clients were told may be wrong.
+    pub(super) fn forget_if_altered(&self, schema: &Arc<TableSchema>) {
+        let same = |before: &Arc<TableSchema>| Arc::ptr_eq(before, schema);
+        if !self.schema.load().as_ref().is_some_and(same) {
+            self.nodes.store(0, Ordering::Relaxed);
+            self.schema.store(Some(schema.clone()));
+        }
+    }
+
+    /// Whether its pages may be cut short; found out once.
+    pub(super) fn pageable(&self) -> Option<Arc<Pageable>> {
+        let parse = || Pageable::parse(&self.text).map(Arc::new);
+        self.pageable.get_or_init(parse).clone()
     }
 
     fn told(&self, version: Version) -> u64 {
@@ -153,18 +198,10 @@ impl Registry {
         statement.id = id.into();
         statement.told[version as usize] = AtomicU64::new(fingerprint(columns));
         statement.set_on(node);
-        if statement.concern != Concern::Nothing {
-            let indices = result::partition_key_indices(version, columns);
-            statement.key_indices = indices.unwrap_or_default().into();
-        }
         known.text_bytes += statement.text.len();
         match known.by_id.get(id).cloned() {
             Some(before) => {
                 known.text_bytes -= before.text.len();
-                if statement.key_indices.is_empty() {
-                    // A v3 client is not told them, and others must not forget.
-                    statement.key_indices.clone_from(&before.key_indices);
-                }
                 statement.take_over(&before, version);
             }
             None => known.queue.push_back(id.into()),

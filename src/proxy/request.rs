@@ -7,7 +7,8 @@ use std::sync::Arc;
 use super::pending::{BoundValue, Held, Pending, Taken, TopologyRead};
 use super::prepared::Statement;
 use super::session::{Session, Stage};
-use super::watching::{Concern, Stale, bound_key};
+use super::split::{Considered, Considering, SplitRead};
+use super::watching::{Concern, Stale};
 use crate::config::TopologyMode;
 use crate::protocol::header::{Header, Version, flag, opcode};
 use crate::protocol::request::parameters::Parameters;
@@ -16,7 +17,11 @@ use crate::protocol::response::error::{self, ErrorCode};
 use crate::protocol::splitter::{Framing, Verdict, View};
 use crate::protocol::types::{Cursor, Value};
 use crate::protocol::{Compression, ProtocolError};
+use crate::rewrite::Readable;
+use crate::rewrite::pageable::Pageable;
+use crate::rewrite::state::State;
 use crate::statement::{Shape, TopologySelect, Touches, classify, touches};
+use crate::wide_row::names::TableName;
 use crate::wide_row::service::WideRow;
 
 /// Replies that take work of ours, at a time on one connection; drivers have one or two.
@@ -37,6 +42,8 @@ enum Decision {
     PrepareFirst(Vec<Arc<Statement>>),
     /// Find out what is split, then decide again.
     HoldWrite(Stale, Held),
+    /// Answer it from a split, or send it on.
+    SplitRead(Box<SplitRead>),
 }
 
 /// Where the unqualified names of a request are.
@@ -72,9 +79,12 @@ impl Session {
             return Verdict::More;
         }
         let decision = match self.decide(view.header, view.body) {
-            Ok(Decision::Refuse(..) | Decision::PrepareFirst(_) | Decision::HoldWrite(..))
-                if !view.complete =>
-            {
+            Ok(
+                Decision::Refuse(..)
+                | Decision::PrepareFirst(_)
+                | Decision::HoldWrite(..)
+                | Decision::SplitRead(_),
+            ) if !view.complete => {
                 return Verdict::More;
             }
             Ok(decision) => decision,
@@ -111,6 +121,10 @@ impl Session {
                 taken.push_back(Taken::HoldWrite(stale, held));
                 return Verdict::Take;
             }
+            Decision::SplitRead(read) => {
+                self.taken.borrow_mut().push_back(Taken::SplitRead(read));
+                return Verdict::Take;
+            }
         }
         self.requests.set(self.requests.get() + 1);
         Verdict::Forward
@@ -143,8 +157,8 @@ impl Session {
             ));
         }
         match header.opcode {
-            opcode::EXECUTE => self.decide_execute(request::message(header, body)?),
-            opcode::QUERY => self.decide_query(request::message(header, body)?),
+            opcode::EXECUTE => self.decide_execute(header, request::message(header, body)?),
+            opcode::QUERY => self.decide_query(header, request::message(header, body)?),
             opcode::BATCH => self.decide_batch(request::message(header, body)?),
             opcode::PREPARE => self.decide_prepare(request::message(header, body)?),
             opcode::OPTIONS => Ok(Decision::Watch(Pending::Options)),
@@ -158,11 +172,12 @@ impl Session {
         }
     }
 
-    fn decide_execute(&self, mut message: Cursor<'_>) -> Result<Decision> {
+    fn decide_execute(&self, header: Header, mut message: Cursor<'_>) -> Result<Decision> {
         let id = execute::id(&mut message)?;
         let Some(statement) = self.proxy.prepared.get(id) else {
             return Ok(Decision::Refuse(error::unprepared(id), Refusal::Unprepared));
         };
+        self.forget_if_altered(&statement);
         if !statement.is_on(self.node) && self.stage.get() == Stage::Established {
             return Ok(Decision::PrepareFirst(vec![statement]));
         }
@@ -170,7 +185,10 @@ impl Session {
             if let Some(decision) = self.hold_if_stale(wide_row, &statement.concern) {
                 return Ok(decision);
             }
-            self.consider_execute(wide_row, &statement, message.clone())?;
+            let considering = self.consider_execute(wide_row, &statement, header, &message)?;
+            if let Some(decision) = decided(considering) {
+                return Ok(decision);
+            }
         }
         match &statement.shape {
             Shape::Other => Ok(Decision::Forward),
@@ -194,23 +212,46 @@ impl Session {
         })
     }
 
-    /// A read of a watched table whose key is bound is checked against its filter.
+    /// Cassandra forgets a statement when its table is altered, and the client must learn of the new columns from it.
+    fn forget_if_altered(&self, statement: &Statement) {
+        let Concern::Reads { keyspace, table } = &statement.concern else {
+            return;
+        };
+        let known = self.proxy.wide_row.as_ref().map(|wide_row| &wide_row.known);
+        let watched = known.and_then(|known| known.table(keyspace, table));
+        if let Some(schema) = watched.and_then(|watched| watched.schema()) {
+            statement.forget_if_altered(&schema);
+        }
+    }
+
+    /// A read of a watched table might be of a split partition.
     fn consider_execute(
         &self,
         wide_row: &WideRow,
         statement: &Statement,
-        message: Cursor<'_>,
-    ) -> Result<()> {
+        header: Header,
+        message: &Cursor<'_>,
+    ) -> Result<Considering> {
         let Concern::Reads { keyspace, table } = &statement.concern else {
-            return Ok(());
+            return Ok(Considering::Forward);
         };
-        if let Some(watched) = wide_row.known.table(keyspace, table) {
-            let parameters = execute::parameters(self.version.get(), message)?;
-            if let Some(key) = bound_key(&statement.key_indices, &parameters.values) {
-                self.consider_read(wide_row, watched, key);
-            }
+        let watched = wide_row.known.table(keyspace, table);
+        if watched.is_none() && !State::might_be_in(message.rest()) {
+            return Ok(Considering::Forward);
         }
-        Ok(())
+        let parameters = execute::parameters(self.version.get(), message.clone())?;
+        let considered = Considered {
+            header,
+            parameters: &parameters,
+            text: &statement.text,
+            table: TableName::new(keyspace, table),
+            cut: watched
+                .as_ref()
+                .and_then(|_| self.cut(header, &parameters, || statement.pageable())),
+            watched,
+            keyspace: None,
+        };
+        Ok(self.consider_select(considered, |schema| statement.readable(schema)))
     }
 
     /// The tables of a text, with the keyspace that the request or the connection names.
@@ -224,7 +265,7 @@ impl Session {
         }
     }
 
-    fn decide_query(&self, mut message: Cursor<'_>) -> Result<Decision> {
+    fn decide_query(&self, header: Header, mut message: Cursor<'_>) -> Result<Decision> {
         let text = query::text(&mut message)?;
         let parameters = || Parameters::read(self.version.get(), &mut message.clone());
         // The keyspace that the request names itself comes first; without all of the request it cannot be told.
@@ -238,14 +279,55 @@ impl Session {
         }
         if let Some(wide_row) = &self.proxy.wide_row {
             let touched = touches(&text);
-            if touched.may_write() {
-                let concern = self.concern(touched, parameters()?.keyspace);
+            if touched != Touches::Nothing {
+                let parameters = parameters()?;
+                let concern = self.concern(touched, parameters.keyspace);
                 if let Some(decision) = self.hold_if_stale(wide_row, &concern) {
+                    return Ok(decision);
+                }
+                let considering =
+                    self.consider_query(wide_row, &concern, &text, header, &parameters);
+                if let Some(decision) = decided(considering) {
                     return Ok(decision);
                 }
             }
         }
         self.decide_shape(shape, parameters)
+    }
+
+    fn consider_query(
+        &self,
+        wide_row: &WideRow,
+        concern: &Concern,
+        text: &str,
+        header: Header,
+        parameters: &Parameters<'_>,
+    ) -> Considering {
+        let Concern::Reads { keyspace, table } = concern else {
+            return Considering::Forward;
+        };
+        let watched = wide_row.known.table(keyspace, table);
+        if watched.is_none() && !parameters.paging_state.is_some_and(State::might_be_in) {
+            return Considering::Forward;
+        }
+        let pageable = || Pageable::parse(text).map(Arc::new);
+        let considered = Considered {
+            header,
+            parameters,
+            text,
+            table: TableName::new(keyspace, table),
+            cut: watched
+                .as_ref()
+                .and_then(|_| self.cut(header, parameters, pageable)),
+            watched,
+            keyspace: match parameters.keyspace {
+                Some(_) => None,
+                None => self.keyspace.borrow().clone(),
+            },
+        };
+        self.consider_select(considered, |schema| {
+            Readable::parse(text, schema).map(Arc::new)
+        })
     }
 
     /// Where unqualified names are, for a request that names this keyspace or none.
@@ -352,6 +434,15 @@ impl Session {
             .map(|touched| self.concern(touched, keyspace));
         let stale = concerns.find_map(|concern| self.hold_if_stale(wide_row, &concern));
         Ok(stale.unwrap_or(Decision::Forward))
+    }
+}
+
+/// `None`: nothing is decided yet.
+fn decided(considering: Considering) -> Option<Decision> {
+    match considering {
+        Considering::Forward => None,
+        Considering::Take(read) => Some(Decision::SplitRead(read)),
+        Considering::TooMany => Some(overloaded("reads of split partitions")),
     }
 }
 

@@ -7,15 +7,16 @@ use super::pending::{Held, Pending};
 use super::prepared::Statement;
 use super::session::{Session, Stage};
 use super::{agreement, events, system_tables};
-use crate::protocol::header::{Envelope, Version, opcode};
+use crate::protocol::header::{BODY_BYTES_MAX, Envelope, HEADER_BYTES, Version, opcode};
 use crate::protocol::response::{self, event, result, supported};
 use crate::protocol::segment::Format;
 use crate::protocol::splitter::{Framing, Verdict, View};
 use crate::protocol::types::Cursor;
 use crate::protocol::{Compression, Header, ProtocolError};
 
-/// Replies that are looked at whole are small: SUPPORTED, PREPARED, schema changes, topology rows.
-pub(super) const REPLY_BYTES_HELD_MAX: usize = 16 << 20;
+/// Replies that are looked at whole are small (SUPPORTED, PREPARED, schema changes, topology rows), or pages that we asked
+/// for ourselves and that have as many rows as we said.
+pub(super) const REPLY_BYTES_HELD_MAX: usize = BODY_BYTES_MAX + HEADER_BYTES;
 
 impl Session {
     /// The inspector of the reply direction.
@@ -23,8 +24,12 @@ impl Session {
         let verdict = match view.header.opcode {
             opcode::EVENT => return judge_event(view),
             opcode::READY => self.judge_accepted(Stage::Established),
-            opcode::AUTHENTICATE => self.judge_accepted(Stage::Authenticating),
+            opcode::AUTHENTICATE => {
+                self.logged_in.set(true);
+                self.judge_accepted(Stage::Authenticating)
+            }
             opcode::AUTH_SUCCESS => {
+                self.rights.forget();
                 self.stage.set(Stage::Established);
                 Verdict::Forward
             }

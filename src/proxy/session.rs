@@ -19,12 +19,14 @@ use tokio::time::timeout;
 use super::pending::{Pending, Taken};
 use super::prepared::NodeBit;
 use super::response::REPLY_BYTES_HELD_MAX;
+use super::split::{Reads, Rights};
 use super::{Close, Presented, Proxy};
 use crate::protocol::header::{Envelope, RESPONSE_BIT, Version, opcode};
 use crate::protocol::response::error::{self, ErrorCode};
 use crate::protocol::splitter::{Framing, Part, Splitter, Step, Verdict, View};
 use crate::protocol::{Compression, ProtocolError};
 use crate::transport::{Buffer, Reader, Writer, close_gently};
+use crate::upstream::pool::Pool;
 
 /// How long a client may take to read our last words.
 const GOODBYE_PATIENCE: Duration = Duration::from_secs(2);
@@ -52,8 +54,14 @@ pub(super) struct Session {
     replying: Cell<bool>,
     /// Requests whose replies take work of ours.
     pub(super) held: Rc<Cell<usize>>,
-    /// Partitions that are being looked up beside requests.
-    pub(super) lookups: Rc<Cell<usize>>,
+    /// Upstream asked for a login, so it has roles with different rights.
+    pub(super) logged_in: Cell<bool>,
+    pub(super) rights: Rights,
+    /// Requests that are being answered from splits, and how many they are.
+    pub(super) reads: Reads,
+    pub(super) reading: Rc<Cell<usize>>,
+    /// Our own connections, for what is split.
+    pub(super) pool: Rc<Pool>,
     /// A request was taken out and is not dealt with yet.
     taking: Cell<bool>,
     /// The session has ended; whoever still works for it need not go on.
@@ -98,6 +106,7 @@ impl Session {
         (version, first_stream): (Version, i16),
         (upstream_address, upstream): (SocketAddr, Writer),
         client: Writer,
+        pool: Rc<Pool>,
     ) -> Rc<Self> {
         Rc::new(Self {
             node: proxy.prepared.node_bit(upstream_address),
@@ -116,7 +125,11 @@ impl Session {
             replies: Cell::new(0),
             replying: Cell::new(false),
             held: Rc::default(),
-            lookups: Rc::default(),
+            logged_in: Cell::new(false),
+            rights: Rights::default(),
+            reads: Reads::default(),
+            reading: Rc::default(),
+            pool,
             taking: Cell::new(false),
             closed: Cell::new(false),
             last_own_stream: Cell::new(super::own::FIRST_STREAM),
@@ -168,6 +181,7 @@ impl Session {
         }
         // A peer that does not read must not hold us up.
         drop(timeout(GOODBYE_PATIENCE, self.say_goodbye(client, farewell)).await);
+        self.reads.stop();
         close
     }
 
@@ -254,6 +268,10 @@ impl Session {
                     let body = self.too_many_held();
                     let refused = self.reply(stream, 0, opcode::ERROR, body).await;
                     return refused.is_err().then_some(Ending::Quiet(Close::Client));
+                }
+                Some(Taken::SplitRead(read)) => {
+                    self.begin_split_read(request, *read);
+                    return None;
                 }
                 None => return None,
             }
@@ -342,11 +360,16 @@ impl Session {
     /// Sends upstream a request of our own, between two of the client's.
     pub(super) async fn send_upstream(&self, request: &Envelope) -> io::Result<()> {
         let mut upstream = self.lock_upstream().await;
+        // Whoever had the lock may have been broken off in the middle of a message, which this would then become part of.
+        if self.closed.get() {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
         upstream.write_all(&self.framing.get().frame(request)).await
     }
 
     /// Ends the session from outside of it.
     pub(super) fn close(&self, reason: Close) {
+        self.closed.set(true);
         self.close_reason.set(reason);
         self.close.notify_one();
     }

@@ -1,41 +1,31 @@
 //! Requests that concern watched tables.
 //!
 //! Writes are forwarded only while the knowledge of what is split is fresh enough: a stale proxy asks for one refresh that
-//! all share, waits shortly, and otherwise refuses with 0x1001 before anything was forwarded. Reads are checked against
-//! the filter; what might be split is looked up beside the request, which goes to the original as it came.
+//! all share, waits shortly, and otherwise refuses with 0x1001 before anything was forwarded. Reads are in
+//! `split`.
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
+use super::Close;
 use super::pending::{Held, Taken};
 use super::session::Session;
-use super::{Close, Proxy};
-use crate::filter::Target;
 use crate::protocol::Envelope;
 use crate::protocol::header::opcode;
 use crate::protocol::response::error::{self, ErrorCode};
 use crate::protocol::splitter::{Verdict, View};
-use crate::protocol::types::Value;
 use crate::statement::Touches;
 use crate::statement::touches::Name;
 use crate::wide_row::freshness::Age;
 use crate::wide_row::known::{Known, Watched};
-use crate::wide_row::names::PartitionKey;
-use crate::wide_row::service::WideRow;
-use crate::wide_row::watched::Mode;
 
 /// How long a write waits for a refresh; drivers give up after seconds.
 const REFRESH_PATIENCE: Duration = Duration::from_millis(500);
 /// A held write that cannot even begin to go out in this time ends its session: upstream takes nothing any more.
 const HELD_PATIENCE: Duration = Duration::from_secs(30);
-/// All sessions together.
-const HELD_BYTES_MAX: usize = 64 << 20;
-/// Look-ups beside requests at a time; more are left out, as nobody waits for them.
-const LOOKUPS_MAX: usize = 64;
 
 /// What must be known better before a write may go on.
 pub(super) enum Stale {
@@ -143,7 +133,7 @@ impl Session {
         request: Envelope,
         held: Held,
     ) -> Result<(), i16> {
-        let bytes = HeldBytes::reserve(&self.proxy, request.body.len());
+        let bytes = self.proxy.held_writes.reserve(request.body.len());
         let Some(bytes) = bytes else {
             return Err(request.header.stream);
         };
@@ -198,6 +188,8 @@ impl Session {
                         Err(_) => return self.close(Close::Upstream),
                     }
                 }
+                // A write is no read; whatever it is now, nobody would answer it.
+                Judged::Taken(Taken::SplitRead(_)) => return self.close(Close::Panic),
                 Judged::Taken(Taken::Refused(body)) => {
                     drop(request);
                     return self.answer_held(stream, body).await;
@@ -238,29 +230,6 @@ impl Session {
     async fn answer_held(&self, stream: i16, body: Vec<u8>) {
         drop(self.reply(stream, 0, opcode::ERROR, body).await);
     }
-
-    /// Looks a partition up beside the request that reads it.
-    pub(super) fn consider_read(
-        &self,
-        wide_row: &WideRow,
-        watched: Arc<Watched>,
-        key: PartitionKey,
-    ) {
-        // Before the full load a filter lets everything through, or is as old as its file.
-        let target = Target::key(key.bytes());
-        let serves = watched.freshness.is_loaded() && watched.settings().mode == Mode::Serve;
-        if !watched.might_be_split(&target) || !serves {
-            return;
-        }
-        let Some(held) = Held::begin(&self.lookups, LOOKUPS_MAX) else {
-            return;
-        };
-        let lookup = wide_row.lookup.clone();
-        tokio::task::spawn_local(async move {
-            let _held = held;
-            lookup.find(&watched, &key).await;
-        });
-    }
 }
 
 /// What became of a held write when it was judged again.
@@ -269,32 +238,6 @@ enum Judged {
     Taken(Taken),
     /// The session is over.
     Ended,
-}
-
-/// What held writes of all sessions keep in memory, until this is dropped.
-struct HeldBytes {
-    proxy: Arc<Proxy>,
-    bytes: usize,
-}
-
-impl HeldBytes {
-    /// `None`: all that may be held is held.
-    fn reserve(proxy: &Arc<Proxy>, bytes: usize) -> Option<Self> {
-        let before = proxy.held_bytes.fetch_add(bytes, Ordering::Relaxed);
-        let reserved = Self {
-            proxy: proxy.clone(),
-            bytes,
-        };
-        (before + bytes <= HELD_BYTES_MAX).then_some(reserved)
-    }
-}
-
-impl Drop for HeldBytes {
-    fn drop(&mut self) {
-        self.proxy
-            .held_bytes
-            .fetch_sub(self.bytes, Ordering::Relaxed);
-    }
 }
 
 impl Stale {
@@ -317,17 +260,3 @@ const NOT_LATELY: &str = "narrows: the control keyspace could not be read lately
     it was not forwarded, try again";
 const TOO_MUCH: &str =
     "narrows: too many writes wait for the control keyspace; this one was not forwarded, try again";
-
-/// The partition key, if all of its columns are bound.
-pub(super) fn bound_key(
-    indices: &[u16],
-    values: &[(Option<&str>, Value<'_>)],
-) -> Option<PartitionKey> {
-    let component = |index: &u16| match values.get(usize::from(*index)) {
-        // Named values may come in any order.
-        Some((None, Value::Bytes(bytes))) => Some(*bytes),
-        _ => None,
-    };
-    let components: Option<Vec<&[u8]>> = indices.iter().map(component).collect();
-    PartitionKey::from_components(&components?)
-}

@@ -1,7 +1,7 @@
 //! Threads that carry sessions. Each has a runtime of its own and keeps its sessions to itself, so that relaying a
 //! message never wakes another thread.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::io;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
@@ -16,6 +16,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
 use super::session::{Session, Stage};
 use super::{Admission, Close, Proxy, opening};
+use crate::upstream::pool::Pool;
 
 /// Accepted connections that a busy thread has not taken yet.
 const ARRIVALS_MAX: usize = 1024;
@@ -160,6 +161,8 @@ pub(super) struct Sessions {
     all: RefCell<Vec<Kept>>,
     /// Sessions that have not closed their client's connection yet; some are no longer in `all`.
     carried: Cell<usize>,
+    /// Made with the first session.
+    pool: OnceCell<Rc<Pool>>,
 }
 
 struct Kept {
@@ -170,6 +173,11 @@ struct Kept {
 }
 
 impl Sessions {
+    pub(super) fn pool(&self, proxy: &Proxy) -> Rc<Pool> {
+        let pool = || Rc::new(Pool::new(proxy.pool.clone()));
+        self.pool.get_or_init(pool).clone()
+    }
+
     /// Counts a session in until the returned guard is dropped.
     pub(super) fn add(self: &Rc<Self>, session: &Rc<Session>) -> Carried {
         self.carried.set(self.carried.get() + 1);

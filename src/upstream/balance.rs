@@ -94,6 +94,14 @@ impl Balance {
         ranked.into_iter().map(|(.., address)| address).collect()
     }
 
+    /// Whether a node is believed dead, or failed so lately that it is left alone.
+    pub fn is_doubtful(&self, address: SocketAddr, now: Instant) -> bool {
+        let state = self.state();
+        let failed = state.nodes.get(&address).and_then(|health| health.retry_at);
+        failed.is_some_and(|at| at > now)
+            || state.cluster.node_at(address).is_some_and(|node| !node.up)
+    }
+
     pub fn connected(self: &Arc<Self>, address: SocketAddr) -> Lease {
         let mut state = self.state();
         let health = state.nodes.entry(address).or_default();
@@ -143,6 +151,7 @@ mod tests {
             data_center: data_center.to_owned(),
             rack: "r".to_owned(),
             release_version: "5.0.6".to_owned(),
+            tokens: Vec::new(),
             up: true,
         }
     }
@@ -175,6 +184,9 @@ mod tests {
         balance.failed(address(2), now);
         balance.failed(address(3), now);
         assert_eq!(balance.candidates(now)[0], address(1));
+        assert!(balance.is_doubtful(address(2), now));
+        assert!(!balance.is_doubtful(address(2), now + BACKOFF_MIN));
+        assert!(!balance.is_doubtful(address(1), now));
         assert_eq!(balance.candidates(now + BACKOFF_MIN)[2], address(1));
         balance.failed(address(2), now);
         assert_eq!(balance.candidates(now + BACKOFF_MIN)[0], address(3));

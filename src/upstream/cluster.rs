@@ -4,10 +4,13 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::protocol::response::event::ip_from_bytes;
 use crate::protocol::response::result::{Row, Rows, value};
+use crate::protocol::types::Cursor;
 
 pub const LOCAL: &str = "SELECT * FROM system.local WHERE key='local'";
 pub const PEERS_V2: &str = "SELECT * FROM system.peers_v2";
 pub const PEERS: &str = "SELECT * FROM system.peers";
+/// The one partitioner whose tokens we can compute, and everybody's default.
+const MURMUR3: &str = "Murmur3Partitioner";
 
 /// One node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub struct Node {
     pub data_center: String,
     pub rack: String,
     pub release_version: String,
+    /// Where its ranges end on the ring of Murmur3Partitioner; none under any other partitioner.
+    pub tokens: Vec<i64>,
     /// Whether it accepts connections.
     pub up: bool,
 }
@@ -63,7 +68,10 @@ impl Cluster {
             .rows
             .iter()
             .filter_map(|row| read_node(&peers.names, row, dialled.port()));
-        let nodes = std::iter::once(own).chain(others).collect();
+        let mut nodes: Vec<Node> = std::iter::once(own).chain(others).collect();
+        if !text("partitioner").is_some_and(|name| name.ends_with(MURMUR3)) {
+            nodes.iter_mut().for_each(|node| node.tokens.clear());
+        }
         Some(Self {
             name: text("cluster_name")?,
             data_center,
@@ -92,6 +100,47 @@ fn read_node(names: &[String], row: &Row, default_port: u16) -> Option<Node> {
         data_center: text("data_center")?,
         rack: text("rack")?,
         release_version: text("release_version").unwrap_or_default(),
+        tokens: get("tokens").and_then(tokens).unwrap_or_default(),
         up: true,
     })
+}
+
+/// Tokens out of a `set<text>`. `None`: not what Murmur3Partitioner writes.
+fn tokens(bytes: &[u8]) -> Option<Vec<i64>> {
+    let mut cursor = Cursor::new(bytes);
+    let count = cursor.count("set").ok()?;
+    let mut tokens = Vec::new();
+    for _ in 0..count {
+        let text = cursor.long_string().ok()?;
+        tokens.push(text.parse().ok()?);
+    }
+    Some(tokens)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::types::Write;
+
+    fn set(texts: &[&str]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.put_int(texts.len() as i32);
+        for text in texts {
+            bytes.put_long_string(text);
+        }
+        bytes
+    }
+
+    #[test]
+    fn reads_tokens_and_refuses_those_of_other_partitioners() {
+        assert_eq!(tokens(&set(&[])), Some(vec![]));
+        let extremes = ["-9223372036854775808", "0", "9223372036854775807"];
+        assert_eq!(tokens(&set(&extremes)), Some(vec![i64::MIN, 0, i64::MAX]));
+        let random = "85070591730234615865843651857942052864";
+        assert_eq!(tokens(&set(&["1", random])), None);
+        let whole = set(&["12", "34"]);
+        for end in 0..whole.len() {
+            assert_eq!(tokens(&whole[..end]), None, "{end}");
+        }
+    }
 }

@@ -63,14 +63,7 @@ impl Connection {
     /// SASL PLAIN, which is what PasswordAuthenticator and its kin expect.
     async fn log_in(&mut self, credentials: Option<&Credentials>) -> Result<(), UpstreamError> {
         let credentials = credentials.ok_or(UpstreamError::LoginRequired(self.address))?;
-        let token = format!(
-            "\0{}\0{}",
-            credentials.username,
-            credentials.password.expose()
-        );
-        let mut body = Vec::new();
-        body.put_bytes(Some(token.as_bytes()));
-        let reply = self.ask(opcode::AUTH_RESPONSE, body).await?;
+        let reply = self.ask(opcode::AUTH_RESPONSE, login(credentials)).await?;
         match reply.header.opcode {
             opcode::AUTH_SUCCESS => Ok(()),
             opcode => Err(UpstreamError::Unexpected {
@@ -127,18 +120,7 @@ impl Connection {
         let reply = timeout(ANSWER_TIMEOUT, exchange)
             .await
             .map_err(|_| UpstreamError::Silent(address))??;
-        if reply.header.opcode != opcode::ERROR {
-            return Ok(reply);
-        }
-        let message = response::message(reply.header, &reply.body);
-        Err(match message.and_then(error::read) {
-            Ok((code, text)) => UpstreamError::Refused {
-                address,
-                code,
-                text: text.to_owned(),
-            },
-            Err(source) => UpstreamError::Protocol { address, source },
-        })
+        answered(address, reply)
     }
 
     /// Waits for the next event. Dropping the future loses nothing.
@@ -169,10 +151,31 @@ impl Connection {
     }
 }
 
-/// The address in a node event, if the envelope is one.
-pub fn node_event(envelope: &Envelope) -> Result<Option<SocketAddr>, ProtocolError> {
-    match event::read(Cursor::new(&envelope.body))? {
-        event::Event::Node { address, .. } => Ok(Some(address)),
-        event::Event::Schema | event::Event::Other => Ok(None),
+/// The body of an AUTH_RESPONSE: a SASL PLAIN token.
+pub(super) fn login(credentials: &Credentials) -> Vec<u8> {
+    let (username, password) = (&credentials.username, credentials.password.expose());
+    let mut body = Vec::new();
+    body.put_bytes(Some(format!("\0{username}\0{password}").as_bytes()));
+    body
+}
+
+/// A reply; an ERROR is an error.
+pub(super) fn answered(address: SocketAddr, reply: Envelope) -> Result<Envelope, UpstreamError> {
+    if reply.header.opcode != opcode::ERROR {
+        return Ok(reply);
     }
+    let message = response::message(reply.header, &reply.body);
+    Err(match message.and_then(error::read) {
+        Ok((code, text)) => UpstreamError::Refused {
+            address,
+            code,
+            text: text.to_owned(),
+        },
+        Err(source) => UpstreamError::Protocol { address, source },
+    })
+}
+
+/// What an event says.
+pub fn read_event(envelope: &Envelope) -> Result<event::Event<'_>, ProtocolError> {
+    event::read(Cursor::new(&envelope.body))
 }

@@ -12,9 +12,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::balance::{Balance, backoff};
 use super::cluster::{self, Cluster};
-use super::connection::{Connection, node_event};
+use super::connection::{Connection, read_event};
 use super::{UpstreamError, dial::Dialer};
 use crate::config::{ContactPoint, Upstream};
+use crate::protocol::response::event::Event;
 
 const NODES: &str = "narrows_upstream_nodes";
 
@@ -44,6 +45,8 @@ pub struct Control {
     pub health: watch::Sender<Health>,
     /// Somebody lost a connection: look at the nodes soon.
     pub suspicion: Arc<Notify>,
+    /// Somebody changed the schema: whoever keeps a table's columns should look again.
+    pub schema_changed: Arc<Notify>,
 }
 
 impl Control {
@@ -140,10 +143,11 @@ impl Control {
                     () = sleep_until(due) => break,
                     () = self.suspicion.notified() => due = due.min(Instant::now() + SETTLE),
                     event = connection.next_event() => match event {
-                        Ok(event) if matches!(node_event(&event), Ok(Some(_))) => {
-                            due = due.min(Instant::now() + SETTLE);
-                        }
-                        Ok(_) => {}
+                        Ok(event) => match read_event(&event) {
+                            Ok(Event::Node { .. }) => due = due.min(Instant::now() + SETTLE),
+                            Ok(Event::Schema) => self.schema_changed.notify_one(),
+                            Ok(Event::Other) | Err(_) => {}
+                        },
                         Err(error) => return error,
                     },
                 }

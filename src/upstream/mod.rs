@@ -5,6 +5,8 @@ pub mod cluster;
 pub mod connection;
 pub mod control;
 pub mod dial;
+pub mod pool;
+pub mod ring;
 
 use std::io;
 use std::net::SocketAddr;
@@ -53,8 +55,8 @@ pub enum UpstreamError {
         text: String,
     },
     #[error(
-        "{0} asks for a login; set upstream.username and upstream.password_file to a role of Narrows' own (it needs no \
-         grants), or topology and schema agreement stay unknown"
+        "{0} asks for a login; set upstream.username and upstream.password_file to a role of Narrows' own (README says which \
+         rights it needs), or topology and schema agreement stay unknown"
     )]
     LoginRequired(SocketAddr),
     #[error("{address} answered opcode 0x{opcode:02x} where that makes no sense")]

@@ -110,6 +110,11 @@ impl Layouts {
         }
     }
 
+    /// What is in memory.
+    pub async fn remembered(&self, id: &LayoutId) -> Option<Arc<Layout>> {
+        self.memory.get(id).await.flatten()
+    }
+
     /// `read_store` asks Cassandra, if nobody else knows and nobody else is asking.
     pub async fn get<Read, Reading, E>(
         &self,

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::freshness::Freshness;
 use super::metrics::TableMetrics;
@@ -14,8 +14,9 @@ use super::names::{PartitionKey, TableName};
 use super::slot::TableShards;
 use super::store::SplitId;
 use super::validate::Validations;
-use super::watched::WatchedTable;
+use super::watched::{Mode, WatchedTable};
 use crate::filter::{TableFilter, Target};
+use crate::schema::TableSchema;
 
 /// One watched table.
 pub struct Watched {
@@ -25,6 +26,8 @@ pub struct Watched {
     settings: ArcSwap<WatchedTable>,
     /// Somebody has looked at the original since it is watched: earlier splits of it are out of service.
     seen: AtomicBool,
+    /// What the original looks like, while all nodes agree on it.
+    schema: ArcSwapOption<TableSchema>,
     pub filter: TableFilter,
     pub freshness: Freshness,
     pub validations: Validations<TableShards>,
@@ -32,7 +35,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    pub(super) fn new(
+    pub fn new(
         settings: WatchedTable,
         filter: TableFilter,
         freshness: Freshness,
@@ -44,6 +47,7 @@ impl Watched {
             shards: settings.shards,
             settings: ArcSwap::from_pointee(settings),
             seen: AtomicBool::new(false),
+            schema: ArcSwapOption::empty(),
             filter,
             freshness,
             validations,
@@ -57,6 +61,10 @@ impl Watched {
 
     pub fn shards(&self) -> u32 {
         self.shards
+    }
+
+    pub fn mode(&self) -> Mode {
+        self.settings.load().mode
     }
 
     pub fn settings(&self) -> Arc<WatchedTable> {
@@ -75,6 +83,19 @@ impl Watched {
 
     pub(super) fn set_seen(&self, seen: bool) {
         self.seen.store(seen, Ordering::Release);
+    }
+
+    /// `None`: not known, or just being changed.
+    pub fn schema(&self) -> Option<Arc<TableSchema>> {
+        self.schema.load_full()
+    }
+
+    pub fn set_schema(&self, schema: Option<Arc<TableSchema>>) {
+        let before = self.schema.load();
+        // The same one stays, so that what was made for it does.
+        if before.as_deref() != schema.as_deref() {
+            self.schema.store(schema);
+        }
     }
 
     pub fn split(&self, key: PartitionKey) -> SplitId {
@@ -125,7 +146,7 @@ impl Known {
     }
 
     /// Replaces the list.
-    pub(super) fn set(&self, watched: impl IntoIterator<Item = Arc<Watched>>) {
+    pub fn set(&self, watched: impl IntoIterator<Item = Arc<Watched>>) {
         let mut tables = Tables::new();
         for watched in watched {
             let TableName { keyspace, table } = watched.name().clone();

@@ -70,6 +70,18 @@ impl Lookup {
         }
     }
 
+    /// How the partition was split when that was last found out; worth nothing until [`Self::find`] says the same.
+    pub async fn remembered(&self, watched: &Watched, key: &PartitionKey) -> Option<Arc<Layout>> {
+        let id = watched.split(key.clone());
+        let generation = self.keys.get(&id).await?.served()?;
+        let id = LayoutId {
+            table: id.table,
+            key: id.key,
+            generation,
+        };
+        self.layouts.remembered(&id).await
+    }
+
     /// The partition's standing, no older than this call.
     pub async fn find(&self, watched: &Watched, key: &PartitionKey) -> Standing {
         let standing = self.find_uncounted(watched, key).await;

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::sleep;
 
 use super::cache::Layouts;
@@ -56,7 +56,7 @@ pub struct Service {
 }
 
 impl Service {
-    pub fn start(config: &Config) -> Result<Self, ServiceError> {
+    pub fn start(config: &Config, schema_changed: Arc<Notify>) -> Result<Self, ServiceError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let control = &config.control;
         let following = Following {
@@ -66,6 +66,7 @@ impl Service {
             clock: Arc::new(BootClock),
             runtime: runtime.handle().clone(),
             loaded: watch::Sender::new(false),
+            schema_changed,
         };
         let loaded = following.loaded.subscribe();
         let slot = Arc::new(StoreSlot::default());

@@ -86,6 +86,11 @@ impl SeenKey {
         })
     }
 
+    /// The generation that was in service.
+    pub fn served(&self) -> Option<Generation> {
+        self.served
+    }
+
     /// The key belongs into a filter.
     pub fn is_guarded(&self) -> bool {
         self.is_guarded

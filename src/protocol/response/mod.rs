@@ -11,17 +11,26 @@ use super::types::Cursor;
 
 /// The message inside a response's body, behind trace id, warnings and custom payload (native_protocol_v5 §2.2).
 pub fn message<'a>(header: Header, body: &'a [u8]) -> Result<Cursor<'a>, ProtocolError> {
+    Ok(warnings_and_message(header, body)?.1)
+}
+
+/// The same with the warnings.
+pub fn warnings_and_message<'a>(
+    header: Header,
+    body: &'a [u8],
+) -> Result<(Vec<&'a str>, Cursor<'a>), ProtocolError> {
     let mut cursor = Cursor::new(body);
     if header.has(flag::TRACING) {
         cursor.take(16, "trace id")?;
     }
+    let mut warnings = Vec::new();
     if header.has(flag::WARNING) {
-        cursor.string_list()?;
+        warnings = cursor.string_list()?;
     }
     if header.has(flag::CUSTOM_PAYLOAD) {
         cursor.skip_bytes_map()?;
     }
-    Ok(cursor)
+    Ok((warnings, cursor))
 }
 
 /// How many bytes stand before the message.

@@ -1,7 +1,7 @@
 //! RESULT (native_protocol_v5 §4.2.5): kinds, PREPARED ids, and the metadata and rows of Rows.
 
 use crate::protocol::types::{Cursor, Write, int_len};
-use crate::protocol::{Header, ProtocolError, Version, opcode};
+use crate::protocol::{Header, ProtocolError, opcode};
 
 pub mod kind {
     pub const ROWS: i32 = 2;
@@ -10,11 +10,11 @@ pub mod kind {
     pub const SCHEMA_CHANGE: i32 = 5;
 }
 
-mod metadata_flag {
-    pub(super) const GLOBAL_TABLE_SPEC: i32 = 0x01;
-    pub(super) const HAS_MORE_PAGES: i32 = 0x02;
-    pub(super) const NO_METADATA: i32 = 0x04;
-    pub(super) const METADATA_CHANGED: i32 = 0x08;
+pub(crate) mod metadata_flag {
+    pub(crate) const GLOBAL_TABLE_SPEC: i32 = 0x01;
+    pub(crate) const HAS_MORE_PAGES: i32 = 0x02;
+    pub(crate) const NO_METADATA: i32 = 0x04;
+    pub(crate) const METADATA_CHANGED: i32 = 0x08;
 }
 
 /// One row: a value per column, `None` for null.
@@ -36,30 +36,53 @@ pub type Prepared<'a> = (&'a [u8], &'a [u8]);
 
 /// Reads a PREPARED result. `None`: another kind of result.
 pub fn prepared(header: Header, body: &[u8]) -> Result<Option<Prepared<'_>>, ProtocolError> {
-    let mut message = super::message(header, body)?;
-    if header.opcode != opcode::RESULT || message.int()? != kind::PREPARED {
+    let message = super::message(header, body)?;
+    if header.opcode != opcode::RESULT {
+        return Ok(None);
+    }
+    prepared_message(message.rest())
+}
+
+/// The same from the message of a RESULT.
+pub fn prepared_message(message: &[u8]) -> Result<Option<Prepared<'_>>, ProtocolError> {
+    let mut message = Cursor::new(message);
+    if message.int()? != kind::PREPARED {
         return Ok(None);
     }
     let id = message.short_bytes()?;
     Ok(Some((id, message.rest())))
 }
 
-/// Which bound values make up the partition key, from what follows the id of a PREPARED reply; none in v3, or where the
-/// statement does not bind all of its columns.
-pub fn partition_key_indices(version: Version, columns: &[u8]) -> Result<Vec<u16>, ProtocolError> {
-    let mut message = Cursor::new(columns);
-    match version {
-        Version::V3 => return Ok(Vec::new()),
-        Version::V4 => {}
-        // The id of the result's metadata.
-        Version::V5 => {
-            message.short_bytes()?;
+/// What a v5 PREPARED reply says behind the id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PreparedColumns<'a> {
+    pub result_metadata_id: &'a [u8],
+    /// `<metadata>` of the result, as upstream wrote it.
+    pub result_metadata: &'a [u8],
+}
+
+impl<'a> PreparedColumns<'a> {
+    /// Reads what follows the id of a v5 PREPARED reply.
+    pub fn read(after_id: &'a [u8]) -> Result<Self, ProtocolError> {
+        let mut message = Cursor::new(after_id);
+        let result_metadata_id = message.short_bytes()?;
+        let flags = message.int()?;
+        let column_count = message.count("column count")?;
+        for _ in 0..message.count("partition key")? {
+            message.short()?;
         }
+        read_columns(&mut message, flags, column_count)?;
+        Ok(Self {
+            result_metadata_id,
+            result_metadata: message.rest(),
+        })
     }
-    message.int()?;
-    message.int()?;
-    let count = message.int()?;
-    (0..count).map(|_| message.short()).collect()
+}
+
+/// Whether a message is Rows whose columns are not those that were prepared.
+pub fn has_changed_metadata(message: &[u8]) -> Result<bool, ProtocolError> {
+    let mut message = Cursor::new(message);
+    Ok(message.int()? == kind::ROWS && message.int()? & metadata_flag::METADATA_CHANGED != 0)
 }
 
 impl Rows {
@@ -147,10 +170,10 @@ fn read_columns(
 }
 
 /// Types nest by value; nobody nests them this deep, and recursion has an end.
-const TYPE_DEPTH_MAX: usize = 64;
+pub(crate) const TYPE_DEPTH_MAX: usize = 64;
 
 /// Steps over an `[option]` that names a type.
-fn skip_type(message: &mut Cursor<'_>, depth: usize) -> Result<(), ProtocolError> {
+pub(crate) fn skip_type(message: &mut Cursor<'_>, depth: usize) -> Result<(), ProtocolError> {
     let Some(depth) = depth.checked_sub(1) else {
         return Err(ProtocolError::Truncated("type nested too deeply"));
     };
@@ -223,6 +246,48 @@ mod tests {
                 "{end}"
             );
         }
+    }
+
+    /// A statement with one bound `int` and the columns of [`message`].
+    fn after_id() -> Vec<u8> {
+        let mut out = Vec::new();
+        out.put_short_bytes(b"metadata");
+        out.put_int(metadata_flag::GLOBAL_TABLE_SPEC);
+        out.put_int(1);
+        out.put_int(1);
+        out.put_short(0);
+        for name in ["ks", "t", "k"] {
+            out.put_string(name);
+        }
+        out.put_short(0x0009);
+        out
+    }
+
+    #[test]
+    fn finds_the_result_metadata_behind_that_of_the_values() {
+        let mut reply = after_id();
+        let before = reply.len();
+        reply.extend_from_slice(&message());
+        let columns = PreparedColumns::read(&reply).expect("valid");
+        assert_eq!(columns.result_metadata_id, b"metadata");
+        assert_eq!(columns.result_metadata, message());
+        for end in 0..before {
+            assert!(PreparedColumns::read(&reply[..end]).is_err(), "{end}");
+        }
+    }
+
+    #[test]
+    fn only_rows_can_have_changed_metadata() {
+        let of = |kind: i32, flags: i32| {
+            let mut out = Vec::new();
+            out.put_int(kind);
+            out.put_int(flags);
+            has_changed_metadata(&out)
+        };
+        assert_eq!(of(kind::ROWS, metadata_flag::METADATA_CHANGED), Ok(true));
+        assert_eq!(of(kind::ROWS, metadata_flag::NO_METADATA), Ok(false));
+        assert_eq!(of(kind::SET_KEYSPACE, 0x08), Ok(false));
+        assert!(has_changed_metadata(&[0, 0, 0, 2, 0]).is_err());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
@@ -50,6 +50,8 @@ pub struct Following {
     pub runtime: Handle,
     /// Becomes true when everything was loaded once.
     pub loaded: watch::Sender<bool>,
+    /// Somebody changed the schema, perhaps that of a watched table.
+    pub schema_changed: Arc<Notify>,
 }
 
 impl Following {
@@ -129,7 +131,10 @@ impl Follower {
                 saved = Instant::now();
                 tokio::task::spawn_blocking(self.saving());
             }
-            self.following.pause(&known.catalog).await;
+            tokio::select! {
+                () = self.following.pause(&known.catalog) => {}
+                () = self.following.schema_changed.notified() => sleep(PAUSE_MIN).await,
+            }
         }
     }
 

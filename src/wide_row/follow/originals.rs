@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
@@ -14,6 +15,8 @@ use crate::wide_row::store::{Described, NodeFacts, SeenTable, Store, StoreError,
 
 #[derive(Default)]
 pub(super) struct Originals {
+    /// Since when the nodes do not agree.
+    unclear_since: Option<Instant>,
     schema_versions: BTreeMap<Uuid, Uuid>,
     described: HashMap<TableName, Described>,
 }
@@ -27,7 +30,15 @@ enum Change {
     Truncated,
 }
 
+/// For so long the schema of a table is believed while nodes take over a change, as on a node that has not got it yet.
+const UNCLEAR_MAX: Duration = Duration::from_secs(5);
+
 impl Originals {
+    fn is_unclear(&self) -> bool {
+        self.unclear_since
+            .is_some_and(|since| since.elapsed() > UNCLEAR_MAX)
+    }
+
     /// Compares every watched table with what was last seen of it. What cannot be found out now is found out by the
     /// next poll.
     pub(super) async fn check(&mut self, store: &Store, rows: &[WatchedRow], known: &Arc<Known>) {
@@ -37,10 +48,20 @@ impl Originals {
         }
         for row in rows.iter().filter(|row| row.table.is_sound()) {
             // Truncations are compared whatever the nodes think of the schema.
-            let described = self.described.get(&row.table.name).copied();
+            let described = self.described.get(&row.table.name).cloned();
+            let TableName { keyspace, table } = &row.table.name;
+            if let Some(watched) = known.table(keyspace, table) {
+                match &described {
+                    Some(described) => watched.set_schema(described.schema.clone()),
+                    None if self.is_unclear() => watched.set_schema(None),
+                    // Most changes are of other tables.
+                    None => {}
+                }
+            }
             let described = described.unwrap_or(Described {
                 table_id: row.seen.table_id,
                 columns: row.seen.columns,
+                schema: None,
             });
             let now = seen_now(&described, &row.seen, &nodes);
             if now == row.seen && !row.is_first_sight() {
@@ -68,7 +89,10 @@ impl Originals {
             .values()
             .all(|version| versions.values().next() == Some(version));
         let missing = |row: &&WatchedRow| !self.described.contains_key(&row.table.name);
-        if !agreed || versions.is_empty() {
+        if agreed && !versions.is_empty() {
+            self.unclear_since = None;
+        } else {
+            self.unclear_since.get_or_insert_with(Instant::now);
             // Some describe what is no more, others what is not yet: compare nothing.
             self.described.clear();
             return Ok(());
@@ -158,6 +182,7 @@ mod tests {
         Described {
             table_id: table.map(Uuid::from_u128),
             columns: table.map(|_| columns),
+            schema: None,
         }
     }
 

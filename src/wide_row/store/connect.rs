@@ -156,6 +156,7 @@ mod tests {
             data_center: (*data_center).to_owned(),
             rack: "r1".to_owned(),
             release_version: "5.0".to_owned(),
+            tokens: Vec::new(),
             up: true,
         };
         Cluster {

@@ -15,6 +15,7 @@
 
 mod cas;
 pub mod connect;
+mod describe;
 mod layout;
 mod lease;
 mod nodes;
@@ -31,8 +32,9 @@ use scylla::errors::{DbError, ExecutionError, PrepareError, RequestAttemptError}
 use cas::Turns;
 
 use super::names::{PartitionKey, TableName};
+pub use describe::Described;
 pub use lease::{Lease, Leased};
-pub use nodes::{Described, NodeFacts};
+pub use nodes::NodeFacts;
 pub use read::{ChangedRow, KeyReading, ShardReading, Split};
 use statements::Statements;
 pub use transition::{Detected, Outcome};

@@ -1,5 +1,4 @@
-//! What Cassandra says of itself: of a table its schema, of a node its schema version and when it truncated which table.
-//! TRUNCATE sends no event.
+//! What a node says of itself: its schema version, and when it truncated which table. TRUNCATE sends no event.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,18 +10,10 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::{Store, StoreError, not_understood};
-use crate::filter;
-use crate::wide_row::names::TableName;
 
 /// A node that hangs must not hold up the others' news.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
 const LOCAL: &str = "SELECT host_id, schema_version, truncated_at FROM system.local";
-
-const TABLE: &str =
-    "SELECT id FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?";
-/// In the order of their names.
-const COLUMNS: &str = "SELECT column_name, kind, position, type, clustering_order FROM system_schema.columns \
-    WHERE keyspace_name = ? AND table_name = ?";
 
 /// One node's own words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,36 +72,4 @@ async fn read_node(
 fn truncated_millis(record: &[u8]) -> Option<i64> {
     let last = record.last_chunk::<8>()?;
     Some(i64::from_be_bytes(*last))
-}
-
-/// What the schema says of a table; nothing if it does not exist.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Described {
-    pub table_id: Option<Uuid>,
-    /// A fingerprint of its columns: their names, kinds, places and types.
-    pub columns: Option<i64>,
-}
-
-impl Store {
-    pub async fn describe(&self, table: &TableName) -> Result<Described, StoreError> {
-        let names = (table.keyspace.as_str(), table.table.as_str());
-        let result = self.session.query_unpaged(TABLE, names).await?;
-        let rows = result.into_rows_result().map_err(not_understood)?;
-        let id = rows.maybe_first_row::<(Uuid,)>().map_err(not_understood)?;
-        let Some((table_id,)) = id else {
-            return Ok(Described::default());
-        };
-        let result = self.session.query_unpaged(COLUMNS, names).await?;
-        let rows = result.into_rows_result().map_err(not_understood)?;
-        let mut text = String::new();
-        type Column = (String, String, i32, String, String);
-        for row in rows.rows::<Column>().map_err(not_understood)? {
-            let column = row.map_err(not_understood)?;
-            text.push_str(&format!("{column:?}"));
-        }
-        Ok(Described {
-            table_id: Some(table_id),
-            columns: Some(filter::hash(text.as_bytes()) as i64),
-        })
-    }
 }

@@ -1,0 +1,155 @@
+//! Pages cut short (`limits.max_page_bytes`): a page of huge rows is read from the original in small ones on the client's
+//! own connection, until it is full or has that many bytes. The protocol allows a page to have fewer rows than was asked for.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::asked::{self, Asked};
+use crate::protocol::Envelope;
+use crate::protocol::header::{Header, flag, opcode};
+use crate::protocol::request::parameters::Parameters;
+use crate::protocol::response;
+use crate::proxy::session::Session;
+use crate::rewrite::pageable::Pageable;
+use crate::rewrite::rows::{Page, join};
+use crate::rewrite::warnings::Warnings;
+
+/// Before anything is known of the rows, so few are asked for that even very large ones do no harm.
+pub(super) const FIRST_ROWS: u32 = 16;
+/// How much more than before is asked for at once.
+pub(super) const GROWTH: u32 = 4;
+
+/// A page that must not become too large.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::proxy) struct Cut {
+    pub(super) bytes_max: usize,
+    page_rows: u32,
+}
+
+impl Session {
+    /// `None`: pages of this request are not cut.
+    pub(in crate::proxy) fn cut(
+        &self,
+        header: Header,
+        parameters: &Parameters<'_>,
+        pageable: impl FnOnce() -> Option<Arc<Pageable>>,
+    ) -> Option<Cut> {
+        let bytes_max = self.proxy.config.limits.max_page_bytes?;
+        // The largest of all is none to Cassandra.
+        let size = parameters.page_size.filter(|size| *size < i32::MAX)?;
+        let page_rows = u32::try_from(size).ok()?;
+        if page_rows <= 1 || header.has(flag::TRACING) || header.has(flag::CUSTOM_PAYLOAD) {
+            return None;
+        }
+        let limit = pageable()?.limit(&parameters.values).ok()?;
+        // Where the limit fits into one page there are no pages: Cassandra ignores paging states then.
+        if limit.is_some_and(|limit| limit <= page_rows) {
+            return None;
+        }
+        Some(Cut {
+            bytes_max,
+            page_rows,
+        })
+    }
+
+    /// Reads a page piece by piece and sends it to the client.
+    pub(super) async fn answer_cut(self: &Rc<Self>, request: Envelope, cut: Cut) {
+        let (head, body) = match self.read_pieces(&request, cut).await {
+            Some(Piece::Page(flags, body)) => ((flags, opcode::RESULT), body),
+            Some(Piece::Error(Envelope { header, body })) => ((header.flags, header.opcode), body),
+            None => return self.forward_taken(request).await,
+        };
+        self.answer_taken(&request, head, body).await;
+    }
+
+    /// `None`: upstream is gone, or said what makes no sense.
+    async fn read_pieces(self: &Rc<Self>, request: &Envelope, cut: Cut) -> Option<Piece> {
+        let version = self.version.get();
+        let parameters = Asked::read(version, request)?.parameters;
+        let mut state = parameters.paging_state.map(<[u8]>::to_vec);
+        let (mut messages, mut warnings) = (Vec::new(), Warnings::default());
+        let mut read = Read::default();
+        loop {
+            let size = i32::try_from(cut.next_rows(&read)).ok()?;
+            let piece = asked::with_page(version, request, Some(size), state.as_deref())?;
+            let reply = self.ask_beside(piece.header.opcode, piece.body).await?;
+            if reply.header.opcode != opcode::RESULT {
+                return Some(Piece::Error(reply));
+            }
+            let parts = response::warnings_and_message(reply.header, &reply.body);
+            let (texts, message) = parts.ok()?;
+            warnings.add(texts.into_iter().map(str::to_owned).collect());
+            let page = Page::read(message.rest())?;
+            read.add(size, &page);
+            state = page.paging_state.map(<[u8]>::to_vec);
+            messages.push(message.rest().to_vec());
+            if state.is_none() || read.rows >= cut.page_rows || read.bytes >= cut.bytes_max {
+                let (flags, body) = warnings.before(version, join(&messages)?);
+                return Some(Piece::Page(flags, body));
+            }
+        }
+    }
+}
+
+/// What is sent to the client.
+enum Piece {
+    Page(u8, Vec<u8>),
+    /// Upstream's own words.
+    Error(Envelope),
+}
+
+/// What was read of a page so far.
+#[derive(Debug, Default)]
+struct Read {
+    rows: u32,
+    bytes: usize,
+    /// How many rows were asked for last.
+    asked: u32,
+}
+
+impl Read {
+    fn add(&mut self, asked: i32, page: &Page<'_>) {
+        self.asked = asked.unsigned_abs();
+        self.rows = self.rows.saturating_add(page.row_count as u32);
+        self.bytes = self.bytes.saturating_add(page.rows.len());
+    }
+}
+
+impl Cut {
+    /// How many rows the next piece has: about what is left of the bytes, as the rows so far were.
+    fn next_rows(&self, read: &Read) -> u32 {
+        let left = self.page_rows.saturating_sub(read.rows).max(1);
+        let grown = match read.rows {
+            0 => FIRST_ROWS,
+            rows => {
+                let row_bytes = (read.bytes / rows as usize).max(1);
+                let fitting = self.bytes_max.saturating_sub(read.bytes) / row_bytes;
+                let fitting = u32::try_from(fitting).unwrap_or(u32::MAX);
+                fitting.min(read.asked.saturating_mul(GROWTH)).max(1)
+            }
+        };
+        left.min(grown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn next(rows: u32, bytes: usize, asked: u32) -> u32 {
+        let cut = Cut {
+            bytes_max: 1_000_000,
+            page_rows: 5_000,
+        };
+        cut.next_rows(&Read { rows, bytes, asked })
+    }
+
+    #[test]
+    fn pieces_grow_with_what_is_known_of_the_rows() {
+        assert_eq!(next(0, 0, 0), FIRST_ROWS);
+        assert_eq!(next(16, 160, 16), 64, "small rows");
+        assert_eq!(next(16, 900_000, 16), 1, "large ones");
+        assert_eq!(next(16, 500_000, 16), 16);
+        assert_eq!(next(4_990, 49_900, 1_000), 10, "the page's end");
+    }
+}

@@ -1,0 +1,103 @@
+//! Why a read that might have been answered from a split was not, counted.
+
+use metrics::{Counter, counter};
+
+use crate::rewrite::Reason;
+
+pub(in crate::proxy) const SPLIT_READS_TOTAL: &str = "narrows_proxy_split_reads_total";
+pub(in crate::proxy) const FALLBACKS_TOTAL: &str = "narrows_proxy_split_fallbacks_total";
+pub(in crate::proxy) const NOT_REWRITTEN_TOTAL: &str = "narrows_proxy_not_rewritten_total";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::proxy) enum Fallback {
+    /// The filter was wrong, or the split is not in service.
+    NotSplit,
+    /// Whether it is split was not found out in time.
+    Doubt,
+    /// The client may not read the original, or that could not be proven.
+    Right,
+    /// Its form or values.
+    Form(Reason),
+    /// No node could be asked.
+    Unreachable,
+    /// A bucket did not answer in time.
+    Timeout,
+    /// A bucket answered with an error.
+    Error,
+    /// A bucket answered what makes no sense.
+    Unexpected,
+    /// The client knows other columns than the split has.
+    Columns,
+    /// The reply would be larger than Narrows holds.
+    Size,
+}
+
+const LABELS: [&str; 10] = [
+    "not_split",
+    "doubt",
+    "right",
+    "form",
+    "unreachable",
+    "timeout",
+    "error",
+    "unexpected",
+    "columns",
+    "size",
+];
+
+impl Fallback {
+    fn index(self) -> usize {
+        match self {
+            Self::NotSplit => 0,
+            Self::Doubt => 1,
+            Self::Right => 2,
+            Self::Form(_) => 3,
+            Self::Unreachable => 4,
+            Self::Timeout => 5,
+            Self::Error => 6,
+            Self::Unexpected => 7,
+            Self::Columns => 8,
+            Self::Size => 9,
+        }
+    }
+}
+
+impl From<Reason> for Fallback {
+    fn from(reason: Reason) -> Self {
+        Self::Form(reason)
+    }
+}
+
+pub(in crate::proxy) struct SplitMetrics {
+    /// Reads answered from splits.
+    pub(super) answered: Counter,
+    /// Scans that began on a split and went on at the original.
+    pub(super) went_on: Counter,
+    /// Paging states that were not of their request.
+    pub(super) refused: Counter,
+    fallbacks: [Counter; LABELS.len()],
+    not_rewritten: [Counter; Reason::ALL.len()],
+}
+
+impl SplitMetrics {
+    pub(in crate::proxy) fn register() -> Self {
+        let outcome = |outcome: &'static str| counter!(SPLIT_READS_TOTAL, "outcome" => outcome);
+        Self {
+            answered: outcome("answered"),
+            went_on: outcome("went_on_at_original"),
+            refused: outcome("refused"),
+            fallbacks: LABELS.map(|reason| counter!(FALLBACKS_TOTAL, "reason" => reason)),
+            not_rewritten: Reason::ALL
+                .map(|reason| counter!(NOT_REWRITTEN_TOTAL, "reason" => reason.as_str())),
+        }
+    }
+
+    pub(super) fn count(&self, fallback: Fallback) {
+        self.fallbacks[fallback.index()].increment(1);
+    }
+
+    /// A SELECT of a watched table that is never answered from a split, whatever is split.
+    pub(super) fn count_form(&self, reason: Reason) {
+        self.not_rewritten[reason as usize].increment(1);
+    }
+}

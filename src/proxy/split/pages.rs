@@ -1,0 +1,396 @@
+//! Fills one page from buckets, in order: to exactly the page size, across buckets and keys, until limits are used up.
+
+use std::cmp::Ordering;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt};
+use tokio::time::Instant;
+
+use super::answer::Source;
+use super::asked::{Asked, Kind};
+use super::cut::{FIRST_ROWS, GROWTH};
+use super::fallback::Fallback;
+use super::sub_read::{Partition, Place, SubPage};
+use super::{Instead, Reply};
+use crate::proxy::budget::{Budget, Reserved};
+use crate::proxy::session::Session;
+use crate::rewrite::aggregate::{self, Joined};
+use crate::rewrite::bind::{Bound, Key, Limits};
+use crate::rewrite::metadata::Columns;
+use crate::rewrite::readable::{Aggregate, Answer, Readable};
+use crate::rewrite::rows::{Heading, compose};
+use crate::rewrite::state::State;
+use crate::rewrite::warnings::Warnings;
+
+/// Rows of one sub-read where the client wants all at once, and the pages in which Cassandra counts.
+const CHUNK_ROWS: u32 = 5_000;
+/// Buckets that are read at a time where rows are sought or counted.
+pub(crate) const SIDE_BY_SIDE: usize = 8;
+/// The largest reply that is put together here; larger ones are the original's.
+const REPLY_BYTES_MAX: usize = 128 << 20;
+
+/// One request with everything that follows from its text and values.
+pub(super) struct Reading<'a> {
+    pub(super) session: &'a Rc<Session>,
+    pub(super) asked: &'a Asked<'a>,
+    pub(super) readable: &'a Readable,
+    pub(super) bound: &'a Bound<'a>,
+    pub(super) keys: &'a [Key],
+    pub(super) limits: Limits,
+    pub(super) resumed: Option<State>,
+    /// Where a page is cut short.
+    pub(super) bytes_max: Option<usize>,
+    /// Of the statement and its values.
+    pub(super) fingerprint: u64,
+    pub(super) budget: &'a Arc<Budget>,
+    pub(super) deadline: Instant,
+}
+
+impl Reading<'_> {
+    pub(super) async fn read(&self, sources: &[Source]) -> Result<Reply, Instead> {
+        match &self.readable.answer {
+            Answer::Rows => self.rows(sources).await,
+            Answer::Aggregates(aggregates) => self.aggregates(aggregates, sources).await,
+        }
+    }
+
+    /// How much time is left for all of it.
+    pub(super) fn left(&self) -> Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// `None`: all rows at once.
+    pub(super) fn page_rows(&self) -> Option<u32> {
+        let size = self.asked.parameters.page_size?;
+        // The largest of all is none to Cassandra, because no limit is larger.
+        u32::try_from(size)
+            .ok()
+            .filter(|_| 0 < size && size < i32::MAX)
+    }
+
+    /// As Cassandra does: where the limit fits into one page, or none was asked for, a state counts for nothing.
+    pub(super) fn restart_if_unpaged(&mut self) {
+        let fits = match (self.page_rows(), self.limits.rows) {
+            (None, _) => true,
+            (Some(page), Some(limit)) => limit <= page,
+            (Some(_), None) => false,
+        };
+        if fits {
+            self.resumed = None;
+        }
+    }
+
+    async fn rows(&self, sources: &[Source]) -> Result<Reply, Instead> {
+        let first = self.resumed.as_ref().and_then(|state| state.key.as_ref());
+        let first = first.map_or(0, |(number, _)| *number as usize);
+        let mut filling = Filling::new(self)?;
+        let mut last = None;
+        for (number, source) in sources.iter().enumerate().skip(first) {
+            let resumed = self.resumed.as_ref().filter(|_| number == first);
+            filling.begin_partition(match resumed {
+                Some(state) => state.partition_limit_left,
+                None => self.limits.per_partition,
+            });
+            let source = self.source(source, resumed)?;
+            let partition = Partition::open(self, number, source).await?;
+            self.fill_from(&partition, resumed, &mut filling).await?;
+            last = Some(partition);
+            if filling.is_full() {
+                break;
+            }
+        }
+        let partition = last.ok_or(Fallback::Unexpected)?;
+        let is_last = partition.number + 1 == sources.len();
+        let more = filling.has_more(is_last);
+        let state = match (more, filling.position.take()) {
+            (true, Some(place)) => Some(self.state(&partition, place, &filling).encode()),
+            // It is full, so there must be a place to go on from.
+            (true, None) => return Err(Fallback::Unexpected.into()),
+            (false, _) => None,
+        };
+        let parts: Vec<(usize, &[u8])> = filling
+            .pages
+            .iter()
+            .map(|page| (page.row_count, page.rows()))
+            .collect();
+        self.reply(&partition, &parts, state.as_deref(), &filling.warnings)
+    }
+
+    /// Where a scan goes on, its rows come from the same place as before.
+    fn source(&self, source: &Source, resumed: Option<&State>) -> Result<Source, Instead> {
+        let Some(state) = resumed else {
+            return Ok(source.clone());
+        };
+        match source {
+            Source::Split(layout) if state.generation == Some(layout.generation.0) => {
+                Ok(source.clone())
+            }
+            // The original has every row, whatever became of the generation.
+            _ if state.key.is_some() => Ok(Source::Original),
+            _ => Err(Fallback::NotSplit.into()),
+        }
+    }
+
+    async fn fill_from(
+        &self,
+        partition: &Partition<'_>,
+        resumed: Option<&State>,
+        filling: &mut Filling,
+    ) -> Result<(), Instead> {
+        let mut buckets = partition.buckets.as_slice();
+        let mut mark = None;
+        if let Some(state) = resumed {
+            // The original has one place for all, wherever the scan stood in the buckets.
+            let current = partition.generation().map_or(0, |_| state.bucket as usize);
+            let at = buckets.iter().position(|bucket| *bucket == current);
+            buckets = &buckets[at.ok_or(Fallback::Unexpected)?..];
+            mark = state.mark.clone();
+        }
+        let side_by_side = if self.readable.filters {
+            SIDE_BY_SIDE
+        } else {
+            1
+        };
+        let wanted = filling.want();
+        if wanted == 0 {
+            return Ok(());
+        }
+        let first = |(index, bucket): (usize, &usize)| {
+            let mark = if index == 0 { mark.clone() } else { None };
+            let place = Place {
+                bucket: *bucket,
+                mark,
+            };
+            async move {
+                // Alone, it is read when it is due, and no sooner.
+                let ahead = match side_by_side {
+                    1 => None,
+                    _ => Some(partition.read(&place, wanted).await?),
+                };
+                Ok::<_, Instead>((place, ahead))
+            }
+        };
+        let ahead = stream::iter(buckets.iter().enumerate().map(first)).buffered(side_by_side);
+        let mut ahead = std::pin::pin!(ahead);
+        while let Some(read) = ahead.next().await {
+            let (place, page) = read?;
+            self.fill_from_bucket(partition, place, page, filling)
+                .await?;
+            if filling.want() == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn fill_from_bucket(
+        &self,
+        partition: &Partition<'_>,
+        mut place: Place,
+        mut ahead: Option<SubPage>,
+        filling: &mut Filling,
+    ) -> Result<(), Instead> {
+        loop {
+            let wanted = filling.want();
+            if wanted == 0 {
+                return Ok(());
+            }
+            // What was read ahead may be more than there is room for now, or just as much and the end of its bucket: then
+            // nothing says where the scan would go on.
+            let fits = |page: &SubPage| match page.row_count.cmp(&(wanted as usize)) {
+                Ordering::Less => true,
+                Ordering::Equal => page.more.is_some(),
+                Ordering::Greater => false,
+            };
+            let page = match ahead.take().filter(fits) {
+                Some(page) => page,
+                None => partition.read(&place, wanted).await?,
+            };
+            let more = page.more.clone();
+            filling.take(page, &place)?;
+            match more {
+                Some(mark) => place.mark = Some(mark),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn state(&self, partition: &Partition<'_>, place: Place, filling: &Filling) -> State {
+        State {
+            generation: partition.generation(),
+            bucket: place.bucket as u32,
+            key: (self.keys.len() > 1)
+                .then(|| (partition.number as u32, partition.key_bytes().to_vec())),
+            clustering_columns: self.readable.schema.clustering.len() as u8,
+            mark: place.mark,
+            limit_left: filling.limit_left,
+            partition_limit_left: filling.partition_left,
+            fingerprint: self.fingerprint,
+        }
+    }
+
+    async fn aggregates(
+        &self,
+        aggregates: &[Aggregate],
+        sources: &[Source],
+    ) -> Result<Reply, Instead> {
+        let source = sources.first().ok_or(Fallback::Unexpected)?;
+        let partition = Partition::open(self, 0, source.clone()).await?;
+        let places = partition.buckets.iter().map(|bucket| Place {
+            bucket: *bucket,
+            mark: None,
+        });
+        let read = |place: Place| {
+            let partition = &partition;
+            async move { partition.read(&place, CHUNK_ROWS).await }
+        };
+        let mut pages = stream::iter(places.map(read)).buffer_unordered(SIDE_BY_SIDE);
+        let (mut joined, mut warnings): (Option<Joined>, _) = (None, Warnings::default());
+        while let Some(page) = pages.next().await {
+            let mut page = page?;
+            warnings.add(std::mem::take(&mut page.warnings));
+            let row = page.first_row().ok_or(Fallback::Unexpected)?;
+            joined = Some(match joined {
+                None => row,
+                Some(joined) => {
+                    aggregate::join(aggregates, joined, row).ok_or(Fallback::Unexpected)?
+                }
+            });
+        }
+        let row = aggregate::encode(&joined.ok_or(Fallback::Unexpected)?);
+        self.reply(&partition, &[(1, &row)], None, &warnings)
+    }
+
+    fn reply(
+        &self,
+        partition: &Partition<'_>,
+        parts: &[(usize, &[u8])],
+        paging_state: Option<&[u8]>,
+        warnings: &Warnings,
+    ) -> Result<Reply, Instead> {
+        let prepared = &partition.prepared;
+        if let Kind::Execute(Some(known)) = self.asked.kind
+            && *known != *prepared.result_metadata_id
+        {
+            return Err(Fallback::Columns.into());
+        }
+        let columns = Columns::read(&prepared.columns).ok_or(Fallback::Unexpected)?;
+        let schema = &self.readable.schema;
+        let version = self.session.version.get();
+        let metadata = (!self.asked.parameters.skip_metadata)
+            .then(|| columns.encode(version, &schema.keyspace, &schema.table));
+        let heading = Heading {
+            column_count: columns.count(),
+            metadata: metadata.as_deref(),
+            paging_state,
+            changed_metadata_id: None,
+        };
+        let (flags, body) = warnings.before(version, compose(&heading, parts));
+        Ok(Reply { flags, body })
+    }
+}
+
+/// What a page has so far.
+struct Filling {
+    reserved: Reserved,
+    bytes_max: Option<usize>,
+    page_left: Option<u32>,
+    limit_left: Option<u32>,
+    partition_left: Option<u32>,
+    pages: Vec<SubPage>,
+    bytes: usize,
+    warnings: Warnings,
+    /// Behind the last row.
+    position: Option<Place>,
+}
+
+impl Filling {
+    fn new(reading: &Reading<'_>) -> Result<Self, Instead> {
+        Ok(Self {
+            reserved: reading.budget.reserve(0).ok_or(Fallback::Size)?,
+            bytes_max: reading.bytes_max,
+            page_left: reading.page_rows(),
+            limit_left: match &reading.resumed {
+                Some(state) => state.limit_left,
+                None => reading.limits.rows,
+            },
+            partition_left: None,
+            pages: Vec::new(),
+            bytes: 0,
+            warnings: Warnings::default(),
+            position: None,
+        })
+    }
+
+    fn begin_partition(&mut self, limit: Option<u32>) {
+        self.partition_left = limit;
+    }
+
+    /// How many rows the next sub-read may bring.
+    fn want(&self) -> u32 {
+        if self.is_cut() {
+            return 0;
+        }
+        let limits = [self.page_left, self.limit_left, self.partition_left];
+        let limits = limits.into_iter().flatten();
+        limits.fold(self.fitting().unwrap_or(CHUNK_ROWS), u32::min)
+    }
+
+    /// How many rows have room, as the rows so far were.
+    fn fitting(&self) -> Option<u32> {
+        let left = self.bytes_max?.saturating_sub(self.bytes);
+        let rows: usize = self.pages.iter().map(|page| page.row_count).sum();
+        let Some(row_bytes) = self.bytes.checked_div(rows) else {
+            return Some(FIRST_ROWS);
+        };
+        let fitting = u32::try_from(left / row_bytes.max(1)).unwrap_or(u32::MAX);
+        let before = self.pages.last().map_or(0, |page| page.row_count) as u32;
+        let grown = before.saturating_mul(GROWTH).clamp(FIRST_ROWS, CHUNK_ROWS);
+        Some(fitting.clamp(1, grown))
+    }
+
+    fn is_full(&self) -> bool {
+        self.page_left == Some(0) || self.limit_left == Some(0) || self.is_cut()
+    }
+
+    /// It has enough bytes, and a place to go on from.
+    fn is_cut(&self) -> bool {
+        self.position.is_some() && self.bytes_max.is_some_and(|max| self.bytes >= max)
+    }
+
+    /// As Cassandra says it: the page is full, and nothing says that this was all.
+    fn has_more(&self, is_last_partition: bool) -> bool {
+        let used_up = is_last_partition && self.partition_left == Some(0);
+        let is_full = self.page_left == Some(0) || self.is_cut();
+        is_full && self.limit_left != Some(0) && !used_up
+    }
+
+    fn take(&mut self, mut page: SubPage, place: &Place) -> Result<(), Instead> {
+        let rows = page.row_count as u32;
+        for left in [
+            &mut self.page_left,
+            &mut self.limit_left,
+            &mut self.partition_left,
+        ]
+        .into_iter()
+        .flatten()
+        {
+            *left = left.checked_sub(rows).ok_or(Fallback::Unexpected)?;
+        }
+        self.bytes += page.rows().len();
+        // Once as it came and once in the reply.
+        let has_room = self.reserved.grow(2 * page.rows().len());
+        if self.bytes > REPLY_BYTES_MAX || !has_room {
+            return Err(Fallback::Size.into());
+        }
+        self.warnings.add(std::mem::take(&mut page.warnings));
+        self.position = page.more.clone().map(|mark| Place {
+            bucket: place.bucket,
+            mark: Some(mark),
+        });
+        self.pages.push(page);
+        Ok(())
+    }
+}

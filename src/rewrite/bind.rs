@@ -1,0 +1,192 @@
+//! Values for a [`Readable`]: which partitions it reads, and how many rows it wants.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use super::Reason;
+use super::readable::{KeyPart, Readable};
+use crate::protocol::types::{Cursor, Value};
+use crate::schema::{CqlType, literal, order};
+use crate::statement::select::InValues;
+use crate::statement::term::{Marker, Term, TermKind};
+use crate::wide_row::names::PartitionKey;
+
+/// A partition-key IN over more partitions than this is left to the original.
+pub const KEYS_MAX: usize = 128;
+
+/// The values of a request, one for each marker of its text.
+pub struct Bound<'a> {
+    values: Vec<Value<'a>>,
+}
+
+/// One partition that is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Key {
+    /// The serialized value of each column.
+    pub components: Vec<Vec<u8>>,
+    pub key: PartitionKey,
+}
+
+/// How many rows are wanted; `None`: all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limits {
+    pub rows: Option<u32>,
+    pub per_partition: Option<u32>,
+}
+
+impl<'a> Bound<'a> {
+    /// Puts values in the order of the markers. Named ones come in any order.
+    pub fn new(
+        markers: &[Marker],
+        values: &[(Option<&'a str>, Value<'a>)],
+    ) -> Result<Self, Reason> {
+        let named = values.first().is_some_and(|(name, _)| name.is_some());
+        let values: Vec<Value<'a>> = if named {
+            let find = |marker: &Marker| {
+                let mut same = values
+                    .iter()
+                    .filter(|(name, _)| *name == marker.name.as_deref());
+                // Which of two would count is for Cassandra to say.
+                match (same.next(), same.next()) {
+                    (Some((_, value)), None) => Ok(*value),
+                    _ => Err(Reason::Value),
+                }
+            };
+            markers.iter().map(find).collect::<Result<_, _>>()?
+        } else {
+            values.iter().map(|(_, value)| *value).collect()
+        };
+        if values.len() != markers.len() {
+            return Err(Reason::Value);
+        }
+        Ok(Self { values })
+    }
+
+    /// The bytes of a marker; null and unset have none.
+    pub(super) fn marker(&self, index: usize) -> Option<&'a [u8]> {
+        match self.values.get(index) {
+            Some(Value::Bytes(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a term that is for a column of this type, where that can be told.
+    pub(super) fn term(&self, term: &Term, cql_type: &CqlType) -> Option<Cow<'a, [u8]>> {
+        match &term.kind {
+            TermKind::Marker(index) => self.marker(*index).map(Cow::Borrowed),
+            TermKind::Literal(constant) => literal::encode(constant, cql_type).map(Cow::Owned),
+            TermKind::Tuple(_) | TermKind::Other => None,
+        }
+    }
+
+    /// The single values of `IN`, where they can be told.
+    pub(super) fn list(&self, values: &InValues, cql_type: &CqlType) -> Option<Vec<Cow<'a, [u8]>>> {
+        match values {
+            InValues::Marker(index) => {
+                let elements = list_elements(self.marker(*index)?)?;
+                Some(elements.into_iter().map(Cow::Borrowed).collect())
+            }
+            InValues::List(terms) => terms.iter().map(|term| self.term(term, cql_type)).collect(),
+        }
+    }
+}
+
+/// The elements of a serialized list without nulls (native_protocol_v5 §6.12).
+pub(super) fn list_elements(bytes: &[u8]) -> Option<Vec<&[u8]>> {
+    let mut cursor = Cursor::new(bytes);
+    let count = cursor.count("list").ok()?;
+    let mut elements = Vec::new();
+    for _ in 0..count {
+        elements.push(cursor.bytes().ok()??);
+    }
+    cursor.rest().is_empty().then_some(elements)
+}
+
+impl Readable {
+    /// The partitions that it reads, in the order in which Cassandra joins them.
+    pub fn keys(&self, bound: &Bound<'_>) -> Result<Vec<Key>, Reason> {
+        let mut keys = vec![Vec::new()];
+        for (part, column) in self.key.iter().zip(&self.schema.partition_key) {
+            let values = match part {
+                KeyPart::One(term) => bound.term(term, &column.cql_type).map(|value| vec![value]),
+                KeyPart::In(values) => bound.list(values, &column.cql_type),
+            };
+            let values = values.ok_or(Reason::KeyValue)?;
+            // The elements of a bound list are decoded and encoded again by Cassandra, which may give other bytes.
+            let canonical = |value: &Cow<'_, [u8]>| order::is_canonical(&column.cql_type, value);
+            if matches!(part, KeyPart::In(InValues::Marker(_))) && !values.iter().all(canonical) {
+                return Err(Reason::KeyValue);
+            }
+            if keys.len().saturating_mul(values.len()) > KEYS_MAX {
+                return Err(Reason::ManyKeys);
+            }
+            keys = extended(&keys, &values);
+        }
+        self.in_order(&mut keys)?;
+        let key = |components: Vec<Vec<u8>>| {
+            let slices: Vec<&[u8]> = components.iter().map(Vec::as_slice).collect();
+            // Cassandra takes some empty values and refuses others.
+            if slices.iter().any(|value| value.is_empty()) {
+                return Err(Reason::KeyValue);
+            }
+            let key = PartitionKey::from_components(&slices).ok_or(Reason::KeyValue)?;
+            Ok(Key { components, key })
+        };
+        keys.into_iter().map(key).collect()
+    }
+
+    fn in_order(&self, keys: &mut Vec<Vec<Vec<u8>>>) -> Result<(), Reason> {
+        if keys.len() < 2 {
+            return if keys.is_empty() {
+                Err(Reason::KeyValue)
+            } else {
+                Ok(())
+            };
+        }
+        let compare = |a: &Vec<Vec<u8>>, b: &Vec<Vec<u8>>| {
+            order::compare_keys(&self.schema.partition_key, a, b)
+        };
+        let first = keys[0].clone();
+        if !keys.iter().all(|key| compare(key, &first).is_some()) {
+            return Err(Reason::KeyValue);
+        }
+        // What compares with the first compares with all: only form decides about that.
+        keys.sort_by(|a, b| compare(a, b).unwrap_or(Ordering::Equal));
+        keys.dedup_by(|a, b| compare(a, b) == Some(Ordering::Equal));
+        Ok(())
+    }
+
+    pub fn limits(&self, bound: &Bound<'_>) -> Result<Limits, Reason> {
+        let limit = |term: &Option<Term>| {
+            term.as_ref()
+                .map(|term| read_limit(term, bound))
+                .transpose()
+        };
+        Ok(Limits {
+            rows: limit(&self.select.limit)?,
+            per_partition: limit(&self.select.per_partition_limit)?,
+        })
+    }
+}
+
+fn extended(keys: &[Vec<Vec<u8>>], values: &[Cow<'_, [u8]>]) -> Vec<Vec<Vec<u8>>> {
+    let with = |key: &Vec<Vec<u8>>, value: &Cow<'_, [u8]>| {
+        let mut key = key.clone();
+        key.push(value.to_vec());
+        key
+    };
+    let each = keys
+        .iter()
+        .flat_map(|key| values.iter().map(move |value| with(key, value)));
+    each.collect()
+}
+
+pub(super) fn read_limit(term: &Term, bound: &Bound<'_>) -> Result<u32, Reason> {
+    let bytes = bound.term(term, &CqlType::Int).ok_or(Reason::Limit)?;
+    let limit = <[u8; 4]>::try_from(&*bytes).map_err(|_| Reason::Limit)?;
+    let limit = u32::try_from(i32::from_be_bytes(limit)).map_err(|_| Reason::Limit)?;
+    if limit == 0 {
+        return Err(Reason::Limit);
+    }
+    Ok(limit)
+}

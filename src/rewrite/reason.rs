@@ -1,0 +1,111 @@
+//! Why a SELECT is not answered from a split. People read it in metrics and in `narrows explain`.
+
+/// A closed list, so that it can be a label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    NotUnderstood,
+    Distinct,
+    GroupBy,
+    StaticColumns,
+    PartitionKey,
+    UnknownColumn,
+    Restriction,
+    Indexed,
+    Selection,
+    Aggregate,
+    OrderBy,
+    Limit,
+    Value,
+    KeyValue,
+    ManyKeys,
+    Serial,
+    Tracing,
+    Paging,
+}
+
+impl Reason {
+    pub const ALL: [Self; 18] = [
+        Self::NotUnderstood,
+        Self::Distinct,
+        Self::GroupBy,
+        Self::StaticColumns,
+        Self::PartitionKey,
+        Self::UnknownColumn,
+        Self::Restriction,
+        Self::Indexed,
+        Self::Selection,
+        Self::Aggregate,
+        Self::OrderBy,
+        Self::Limit,
+        Self::Value,
+        Self::KeyValue,
+        Self::ManyKeys,
+        Self::Serial,
+        Self::Tracing,
+        Self::Paging,
+    ];
+
+    /// One word, for labels.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotUnderstood => "not_understood",
+            Self::Distinct => "distinct",
+            Self::GroupBy => "group_by",
+            Self::StaticColumns => "static_columns",
+            Self::PartitionKey => "partition_key",
+            Self::UnknownColumn => "unknown_column",
+            Self::Restriction => "restriction",
+            Self::Indexed => "indexed",
+            Self::Selection => "selection",
+            Self::Aggregate => "aggregate",
+            Self::OrderBy => "order_by",
+            Self::Limit => "limit",
+            Self::Value => "value",
+            Self::KeyValue => "key_value",
+            Self::ManyKeys => "many_keys",
+            Self::Serial => "serial",
+            Self::Tracing => "tracing",
+            Self::Paging => "paging",
+        }
+    }
+
+    /// A sentence, for people.
+    pub fn explanation(self) -> &'static str {
+        match self {
+            Self::NotUnderstood => "the text is not a SELECT that Narrows understands in full",
+            Self::Distinct => "DISTINCT is about partitions, not rows",
+            Self::GroupBy => "GROUP BY is not proven to be equal over several buckets",
+            Self::StaticColumns => {
+                "the table has static columns, and partitions with them are not split"
+            }
+            Self::PartitionKey => {
+                "not every column of the partition key is restricted by = or IN, once, on its own"
+            }
+            Self::UnknownColumn => "it names a column that the table does not have",
+            Self::Restriction => {
+                "it has a restriction that is not =, <, <=, >, >= or IN, or filters without ALLOW FILTERING"
+            }
+            Self::Indexed => "it restricts a column that has an index",
+            Self::Selection => {
+                "it selects something that is not computed from one row alone, or that Narrows does not know"
+            }
+            Self::Aggregate => {
+                "of aggregates only COUNT, MIN and MAX of columns are joined over buckets, on their own and for one partition"
+            }
+            Self::OrderBy => {
+                "ORDER BY is not the clustering order or its reverse, or there are several partitions"
+            }
+            Self::Limit => "a limit is not a positive number",
+            Self::Value => {
+                "a value is missing, null, unset, empty or computed, and only Cassandra says what that means"
+            }
+            Self::KeyValue => "the partition key cannot be computed from the statement",
+            Self::ManyKeys => "it reads more partitions at once than Narrows joins",
+            Self::Serial => "its consistency is SERIAL, which only the original can give",
+            Self::Tracing => "it asks for tracing, which would show the original's work",
+            Self::Paging => {
+                "it continues a scan that began on the original, or its page size makes no sense"
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What a bucket is asked: the client's SELECT with the bucket in its WHERE. Spans of the source text are spliced; limits
+//! are left out, because pages count them.
+
+use super::bind::{Bound, Key};
+use super::readable::Readable;
+use super::{Reason, bounds};
+use crate::schema::CqlType;
+use crate::statement::quoted;
+use crate::statement::select::{Columns, InValues, Relation, RelationKind, Selection};
+use crate::statement::term::{Term, TermKind};
+
+/// The columns of a split table that no client ever sees.
+pub const GENERATION: &str = "narrows_generation";
+pub const BUCKET: &str = "narrows_bucket";
+
+/// Where a sub-statement reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From<'a> {
+    /// The original, for one key of several.
+    Original,
+    /// A split table in the original's keyspace.
+    Split(&'a str),
+}
+
+/// A statement with its values. The partition key's come first; behind them, in a split table, generation and bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SubStatement {
+    pub text: String,
+    /// Of everything behind the key.
+    pub values: Vec<Vec<u8>>,
+}
+
+impl Readable {
+    /// The same for all buckets and keys of one request.
+    pub fn render(&self, bound: &Bound<'_>, from: From<'_>) -> Result<SubStatement, Reason> {
+        bounds::check(self, bound)?;
+        let table = match from {
+            From::Original => &self.schema.table,
+            From::Split(table) => table,
+        };
+        let mut out = Rendering {
+            readable: self,
+            bound,
+            text: String::with_capacity(self.text.len() + 100),
+            values: Vec::new(),
+        };
+        out.text.push_str("SELECT ");
+        if self.select.json {
+            out.text.push_str("JSON ");
+        }
+        out.selection();
+        let keyspace = quoted(&self.schema.keyspace);
+        out.text
+            .push_str(&format!(" FROM {keyspace}.{} WHERE ", quoted(table)));
+        out.key(from);
+        for relation in &self.select.relations {
+            if !self.is_of_key(relation) {
+                out.text.push_str(" AND ");
+                out.relation(relation)?;
+            }
+        }
+        if let Some(span) = &self.select.order_by_span {
+            out.text.push(' ');
+            out.text.push_str(&self.text[span.clone()]);
+        }
+        if self.select.allow_filtering {
+            out.text.push_str(" ALLOW FILTERING");
+        }
+        Ok(SubStatement {
+            text: out.text,
+            values: out.values,
+        })
+    }
+}
+
+/// The values of the markers that stand for a partition: of its key and, in a split table, of the bucket.
+pub fn key_values(key: &Key, bucket: Option<(i32, usize)>) -> Vec<Vec<u8>> {
+    let mut values = key.components.clone();
+    if let Some((generation, bucket)) = bucket {
+        values.push(generation.to_be_bytes().to_vec());
+        // Layouts have at most a few thousand.
+        values.push((bucket as i32).to_be_bytes().to_vec());
+    }
+    values
+}
+
+struct Rendering<'a, 'b> {
+    readable: &'a Readable,
+    bound: &'a Bound<'b>,
+    text: String,
+    values: Vec<Vec<u8>>,
+}
+
+impl Rendering<'_, '_> {
+    /// `*` becomes the original's columns, in its order: a split table has two more.
+    fn selection(&mut self) {
+        match &self.readable.select.selection {
+            Selection::All => {
+                let names: Vec<String> = self
+                    .readable
+                    .schema
+                    .all_columns()
+                    .map(|(column, _)| quoted(&column.name))
+                    .collect();
+                self.text.push_str(&names.join(", "));
+            }
+            Selection::Items(_) => {
+                let span = self.readable.select.selection_span.clone();
+                self.text.push_str(&self.readable.text[span]);
+            }
+        }
+    }
+
+    fn key(&mut self, from: From<'_>) {
+        let columns = self.readable.schema.partition_key.iter();
+        let names = columns.map(|column| quoted(&column.name));
+        let hidden = match from {
+            From::Original => &[][..],
+            From::Split(_) => &[GENERATION, BUCKET],
+        };
+        let names = names.chain(hidden.iter().map(|name| quoted(name)));
+        let equal: Vec<String> = names.map(|name| format!("{name} = ?")).collect();
+        self.text.push_str(&equal.join(" AND "));
+    }
+
+    fn relation(&mut self, relation: &Relation) -> Result<(), Reason> {
+        let (columns, terms) = match &relation.kind {
+            RelationKind::Compare { columns, term, .. } => (columns, std::slice::from_ref(term)),
+            RelationKind::In {
+                columns,
+                values: InValues::List(terms),
+            } => (columns, terms.as_slice()),
+            RelationKind::In {
+                columns,
+                values: InValues::Marker(_),
+            } => (columns, &[][..]),
+            RelationKind::Other => return Err(Reason::Restriction),
+        };
+        let types = self.types(columns);
+        let mut replaced = Vec::new();
+        for term in terms {
+            self.replace(term, &types, &mut replaced)?;
+        }
+        self.splice(relation, replaced)
+    }
+
+    fn types(&self, columns: &Columns) -> Vec<Option<&CqlType>> {
+        let names = match columns {
+            Columns::One(name) => std::slice::from_ref(name),
+            Columns::Tuple(names) => names.as_slice(),
+        };
+        let schema = &self.readable.schema;
+        let find = |name: &String| schema.column(name).map(|(column, _)| &column.cql_type);
+        names.iter().map(find).collect()
+    }
+
+    /// Literals become values: texts that differ in them alone are one prepared statement, and no value is kept in one.
+    /// What cannot become a value is left to the original; a call may say another thing each time, or need a right that
+    /// the client has not.
+    fn replace<'t>(
+        &self,
+        term: &'t Term,
+        types: &[Option<&CqlType>],
+        replaced: &mut Vec<(&'t Term, Vec<u8>)>,
+    ) -> Result<(), Reason> {
+        match (&term.kind, types) {
+            (TermKind::Marker(_), _) => Ok(()),
+            (TermKind::Tuple(terms), _) if terms.len() == types.len() => {
+                for (term, cql_type) in terms.iter().zip(types) {
+                    self.replace(term, std::slice::from_ref(cql_type), replaced)?;
+                }
+                Ok(())
+            }
+            (TermKind::Literal(_), [Some(cql_type)]) => {
+                let bytes = self.bound.term(term, cql_type).ok_or(Reason::Value)?;
+                replaced.push((term, bytes.into_owned()));
+                Ok(())
+            }
+            _ => Err(Reason::Value),
+        }
+    }
+
+    /// The relation's text, with a marker for every marker of the client and for every literal that became a value.
+    fn splice(
+        &mut self,
+        relation: &Relation,
+        replaced: Vec<(&Term, Vec<u8>)>,
+    ) -> Result<(), Reason> {
+        let within = |span: &std::ops::Range<usize>| {
+            relation.span.start <= span.start && span.end <= relation.span.end
+        };
+        let markers = self.readable.select.markers.iter().enumerate();
+        let mut pieces = Vec::new();
+        for (index, marker) in markers.filter(|(_, marker)| within(&marker.span)) {
+            // Null and unset mean what Cassandra says they mean, and only there.
+            let bytes = self.bound.marker(index).ok_or(Reason::Value)?;
+            pieces.push((marker.span.clone(), bytes.to_vec()));
+        }
+        let literals = replaced.into_iter();
+        pieces.extend(literals.map(|(term, bytes)| (term.span.clone(), bytes)));
+        pieces.sort_by_key(|(span, _)| span.start);
+        let mut at = relation.span.start;
+        for (span, bytes) in pieces {
+            self.text.push_str(&self.readable.text[at..span.start]);
+            self.text.push('?');
+            self.values.push(bytes);
+            at = span.end;
+        }
+        self.text
+            .push_str(&self.readable.text[at..relation.span.end]);
+        Ok(())
+    }
+}

@@ -1,0 +1,277 @@
+//! Rows results (native_protocol_v5 §4.2.5.2): the replies of sub-reads taken apart, and the client's put together.
+//!
+//! Rows are relayed as bytes. They are the same in every protocol version, so nothing here looks into a value.
+
+use crate::protocol::response::result::{TYPE_DEPTH_MAX, kind, metadata_flag, skip_type};
+use crate::protocol::types::{Cursor, Write, int_len};
+
+/// The reply to one sub-read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Page<'a> {
+    /// Where the sub-read goes on; none: it is at its end.
+    pub paging_state: Option<&'a [u8]>,
+    pub column_count: usize,
+    /// What it says of them, with the id of changed ones; nothing where the client knows them.
+    pub columns: &'a [u8],
+    pub row_count: usize,
+    /// The rows as they came: exactly `row_count` times `column_count` values.
+    pub rows: &'a [u8],
+}
+
+impl<'a> Page<'a> {
+    /// Reads a Rows message, with columns or without. `None`: another kind of result, or one that does not add up.
+    pub fn read(body: &'a [u8]) -> Option<Self> {
+        let mut message = Cursor::new(body);
+        if message.int().ok()? != kind::ROWS {
+            return None;
+        }
+        let flags = message.int().ok()?;
+        let column_count = message.count("column count").ok()?;
+        // No SELECT is without columns, and rows of nothing could be any number.
+        if column_count == 0 {
+            return None;
+        }
+        let paging_state = match flags & metadata_flag::HAS_MORE_PAGES {
+            0 => None,
+            _ => message.bytes().ok()?,
+        };
+        let before = message.rest();
+        if flags & metadata_flag::METADATA_CHANGED != 0 {
+            message.short_bytes().ok()?;
+        }
+        if flags & metadata_flag::NO_METADATA == 0 {
+            skip_columns(&mut message, flags, column_count)?;
+        }
+        let columns = &before[..before.len() - message.rest().len()];
+        let row_count = message.count("row count").ok()?;
+        let rows = message.rest();
+        adds_up(rows, row_count, column_count)?;
+        Some(Self {
+            paging_state,
+            column_count,
+            columns,
+            row_count,
+            rows,
+        })
+    }
+
+    /// The values of the first row, `None` for null: all there is of an aggregate.
+    pub fn first_row_values(&self) -> Option<Vec<Option<&'a [u8]>>> {
+        if self.row_count == 0 {
+            return None;
+        }
+        let mut cursor = Cursor::new(self.rows);
+        (0..self.column_count)
+            .map(|_| cursor.bytes().ok())
+            .collect()
+    }
+}
+
+fn skip_columns(message: &mut Cursor<'_>, flags: i32, count: usize) -> Option<()> {
+    let global = flags & metadata_flag::GLOBAL_TABLE_SPEC != 0;
+    if global {
+        message.string().ok()?;
+        message.string().ok()?;
+    }
+    for _ in 0..count {
+        if !global {
+            message.string().ok()?;
+            message.string().ok()?;
+        }
+        message.string().ok()?;
+        skip_type(message, TYPE_DEPTH_MAX).ok()?;
+    }
+    Some(())
+}
+
+/// Whether the bytes are that many rows and nothing else.
+fn adds_up(rows: &[u8], row_count: usize, column_count: usize) -> Option<()> {
+    // A value takes four bytes at least, so a count that promises more needs no look at any of them.
+    let values = row_count.checked_mul(column_count)?;
+    if values > rows.len() / 4 {
+        return None;
+    }
+    let mut cursor = Cursor::new(rows);
+    for _ in 0..values {
+        cursor.bytes().ok()?;
+    }
+    cursor.rest().is_empty().then_some(())
+}
+
+/// What a client's page says before its rows.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Heading<'a> {
+    pub column_count: usize,
+    /// The columns as [`Columns::encode`](super::metadata::Columns::encode) writes them; none: the client did not want them.
+    pub metadata: Option<&'a [u8]>,
+    /// There are more pages.
+    pub paging_state: Option<&'a [u8]>,
+    /// In v5, where the client's EXECUTE named another id than this; its columns come along then, wanted or not.
+    pub changed_metadata_id: Option<&'a [u8]>,
+}
+
+/// The Rows message for the client: counted rows of sub-reads, one after the other.
+pub fn compose(heading: &Heading<'_>, parts: &[(usize, &[u8])]) -> Vec<u8> {
+    let bytes: usize = parts.iter().map(|(_, rows)| rows.len()).sum();
+    let before =
+        heading.metadata.map_or(0, <[u8]>::len) + heading.paging_state.map_or(0, <[u8]>::len);
+    let mut out = Vec::with_capacity(bytes + before + 64);
+    out.put_int(kind::ROWS);
+    out.put_int(heading.flags());
+    out.put_int(int_len(heading.column_count));
+    if let Some(state) = heading.paging_state {
+        out.put_bytes(Some(state));
+    }
+    if let Some(id) = heading.changed_metadata_id {
+        out.put_short_bytes(id);
+    }
+    out.extend_from_slice(heading.metadata.unwrap_or_default());
+    out.put_int(int_len(parts.iter().map(|(count, _)| count).sum()));
+    for (_, rows) in parts {
+        out.extend_from_slice(rows);
+    }
+    out
+}
+
+/// One message of several that answer the same statement, page after page: the columns are the first's, the paging state
+/// the last's. `None`: they are not.
+pub fn join(messages: &[Vec<u8>]) -> Option<Vec<u8>> {
+    let pages: Option<Vec<Page<'_>>> = messages.iter().map(|message| Page::read(message)).collect();
+    let pages = pages?;
+    let (first, last) = (pages.first()?, pages.last()?);
+    let mut head = Cursor::new(messages.first()?);
+    head.int().ok()?;
+    let flags = head.int().ok()?;
+    let columns = first.columns;
+    // After a change of the table in the middle they would be rows of other columns.
+    let same = |page: &Page<'_>| page.column_count == first.column_count && page.columns == columns;
+    if !pages.iter().all(same) {
+        return None;
+    }
+    let mut out = Vec::with_capacity(messages.iter().map(Vec::len).sum());
+    out.put_int(kind::ROWS);
+    let more = last
+        .paging_state
+        .map_or(0, |_| metadata_flag::HAS_MORE_PAGES);
+    out.put_int(flags & !metadata_flag::HAS_MORE_PAGES | more);
+    out.put_int(int_len(first.column_count));
+    if last.paging_state.is_some() {
+        out.put_bytes(last.paging_state);
+    }
+    out.extend_from_slice(columns);
+    out.put_int(int_len(pages.iter().map(|page| page.row_count).sum()));
+    for page in &pages {
+        out.extend_from_slice(page.rows);
+    }
+    Some(out)
+}
+
+impl Heading<'_> {
+    fn flags(&self) -> i32 {
+        let flag = |set: bool, flag: i32| if set { flag } else { 0 };
+        // One table is said to name all columns even where they are left out, and the table with them.
+        metadata_flag::GLOBAL_TABLE_SPEC
+            | flag(self.metadata.is_none(), metadata_flag::NO_METADATA)
+            | flag(self.paging_state.is_some(), metadata_flag::HAS_MORE_PAGES)
+            | flag(
+                self.changed_metadata_id.is_some(),
+                metadata_flag::METADATA_CHANGED,
+            )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(values: &[Option<&[u8]>]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for value in values {
+            out.put_bytes(*value);
+        }
+        out
+    }
+
+    /// Table `ks.t` with `a int` and `b list<text>`.
+    fn columns() -> Vec<u8> {
+        let mut out = Vec::new();
+        for name in ["ks", "t", "a"] {
+            out.put_string(name);
+        }
+        out.put_short(0x0009);
+        out.put_string("b");
+        out.put_short(0x0020);
+        out.put_short(0x000D);
+        out
+    }
+
+    #[test]
+    fn reads_what_it_composes() {
+        let first = values(&[Some(b"1"), None, Some(b""), Some(b"22")]);
+        let second = values(&[Some(b"3"), Some(b"4")]);
+        let columns = columns();
+        for metadata in [None, Some(&columns[..])] {
+            for paging_state in [None, Some(&b"state"[..])] {
+                for changed_metadata_id in [None, metadata.map(|_| &b"id"[..])] {
+                    let heading = Heading {
+                        column_count: 2,
+                        metadata,
+                        paging_state,
+                        changed_metadata_id,
+                    };
+                    let message = compose(&heading, &[(2, &first), (0, &[]), (1, &second)]);
+                    let page = Page::read(&message).expect("valid");
+                    assert_eq!(page.paging_state, paging_state);
+                    assert_eq!((page.column_count, page.row_count), (2, 3));
+                    assert_eq!(page.rows, [&first[..], &second].concat());
+                    assert_eq!(page.first_row_values(), Some(vec![Some(&b"1"[..]), None]));
+                    for end in 0..message.len() {
+                        assert_eq!(Page::read(&message[..end]), None, "{end}");
+                    }
+                    assert_eq!(Page::read(&[&message[..], &[0]].concat()), None);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_page_has_no_first_row() {
+        let heading = Heading {
+            column_count: 2,
+            ..Heading::default()
+        };
+        let message = compose(&heading, &[]);
+        let page = Page::read(&message).expect("valid");
+        assert_eq!((page.row_count, page.first_row_values()), (0, None));
+    }
+
+    #[test]
+    fn counts_that_promise_too_much_are_refused_at_once() {
+        let page = |columns, rows, bytes: &[u8]| {
+            let mut out = Vec::new();
+            for number in [kind::ROWS, metadata_flag::NO_METADATA, columns, rows] {
+                out.put_int(number);
+            }
+            out.extend_from_slice(bytes);
+            Page::read(&out).map(|page| page.row_count)
+        };
+        assert_eq!(page(1, 1, &values(&[None])), Some(1));
+        assert_eq!(page(i32::MAX, i32::MAX, &values(&[None])), None);
+        assert_eq!(page(1, i32::MAX, &values(&[None])), None);
+        assert_eq!(page(0, i32::MAX, &[]), None);
+        assert_eq!(page(0, 0, &[]), None);
+        assert_eq!(page(-1, 1, &[]), None);
+        assert_eq!(page(1, -1, &[]), None);
+    }
+
+    #[test]
+    fn other_results_are_none() {
+        for kind in [1, 3, 4, 5] {
+            let mut out = Vec::new();
+            for number in [kind, metadata_flag::NO_METADATA, 1, 0] {
+                out.put_int(number);
+            }
+            assert_eq!(Page::read(&out), None, "{kind}");
+        }
+    }
+}

@@ -1,0 +1,297 @@
+//! One v5 connection that carries many requests at a time.
+//!
+//! A task of its own reads and writes, so a request that is given up in the middle never leaves half a message behind.
+//! When it ends, for whatever reason, everybody who waits learns it at once. It never sends anything twice.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+
+use super::open::{FRAMING, Opened};
+use super::streams::{Answered, Stream, Streams};
+use super::{PoolConfig, PoolError, STATEMENTS_MAX};
+use crate::protocol::header::Version;
+use crate::protocol::splitter::{Part, Verdict, View};
+use crate::protocol::{Envelope, ProtocolError};
+use crate::transport::Writer;
+use crate::upstream::UpstreamError;
+use crate::upstream::balance::Lease;
+
+/// Requests under way on one connection; more wait for their turn.
+const IN_FLIGHT_MAX: i16 = 1024;
+/// So many requests in a row without any answer, over so long a time, and the connection is taken for dead. One alone, or
+/// several at once, may be slow.
+const SILENT_MAX: u32 = 4;
+const SILENCE: Duration = Duration::from_secs(5);
+/// Requests that wait to be written are joined up to this size.
+const WRITE_BYTES: usize = 64 << 10;
+
+pub(super) struct Link {
+    shared: Rc<Shared>,
+    outgoing: mpsc::Sender<Vec<u8>>,
+    task: JoinHandle<()>,
+    /// Ids that are prepared here, each with a number that tells one time from the next.
+    known: RefCell<HashMap<Box<[u8]>, u64>>,
+    preparations: Cell<u64>,
+}
+
+struct Shared {
+    config: Arc<PoolConfig>,
+    address: SocketAddr,
+    streams: RefCell<Streams<oneshot::Sender<Envelope>>>,
+    /// One permit per free stream id.
+    room: Semaphore,
+    closed: Cell<bool>,
+    close: Notify,
+    /// Requests given up since something was last heard, and when the first was.
+    silent: Cell<u32>,
+    silent_since: Cell<Instant>,
+}
+
+/// Counts a connection until its task ends, however it does.
+struct Counted {
+    shared: Rc<Shared>,
+    _lease: Lease,
+}
+
+/// A request under way; dropping it gives it up.
+struct Ticket<'a> {
+    shared: &'a Shared,
+    stream: Stream,
+}
+
+impl Link {
+    pub(super) async fn open(
+        config: Arc<PoolConfig>,
+        address: SocketAddr,
+    ) -> Result<Self, UpstreamError> {
+        let opened = Opened::open(&config, address).await?;
+        let lease = config.balance.connected(address);
+        config.metrics.connections.increment(1);
+        let shared = Rc::new(Shared {
+            config,
+            address,
+            streams: RefCell::new(Streams::new(IN_FLIGHT_MAX)),
+            room: Semaphore::new(IN_FLIGHT_MAX.unsigned_abs().into()),
+            closed: Cell::new(false),
+            close: Notify::new(),
+            silent: Cell::new(0),
+            silent_since: Cell::new(Instant::now()),
+        });
+        let counted = Counted {
+            shared: shared.clone(),
+            _lease: lease,
+        };
+        let (outgoing, queued) = mpsc::channel(IN_FLIGHT_MAX.unsigned_abs().into());
+        let task = tokio::task::spawn_local(carry(counted, opened, queued));
+        Ok(Self {
+            shared,
+            outgoing,
+            task,
+            known: RefCell::default(),
+            preparations: Cell::new(0),
+        })
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.shared.address
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        !self.shared.closed.get()
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.shared.room.available_permits() > 0
+    }
+
+    /// Sends one request and waits for its answer, whatever that is.
+    pub(super) async fn ask(
+        &self,
+        (flags, opcode): (u8, u8),
+        body: Vec<u8>,
+        deadline: Instant,
+    ) -> Result<Envelope, PoolError> {
+        let shared = &*self.shared;
+        let address = shared.address;
+        match timeout_at(deadline, shared.room.acquire()).await {
+            // It comes back with the reply, however late.
+            Ok(Ok(permit)) => permit.forget(),
+            Ok(Err(_)) => return Err(PoolError::Unsent(address)),
+            Err(_) => return Err(PoolError::Timeout(address)),
+        }
+        let (sender, receiver) = oneshot::channel();
+        let taken = shared.streams.borrow_mut().take(sender);
+        let stream = taken.ok_or(PoolError::Unsent(address))?;
+        let _ticket = Ticket { shared, stream };
+        let request = Envelope::with_flags(Version::V5.byte(), flags, stream.id, opcode, body);
+        let sent = self.outgoing.try_send(FRAMING.frame(&request));
+        sent.map_err(|_| PoolError::Unsent(address))?;
+        match timeout_at(deadline, receiver).await {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(_)) => Err(PoolError::Broken(address)),
+            Err(_) => {
+                shared.count_silence();
+                Err(PoolError::Timeout(address))
+            }
+        }
+    }
+
+    /// Since when a statement is prepared here, if it is.
+    pub(super) fn knows(&self, id: &[u8]) -> Option<u64> {
+        self.known.borrow().get(id).copied()
+    }
+
+    pub(super) fn learn(&self, id: &[u8]) {
+        let mut known = self.known.borrow_mut();
+        // Ids of statements that nobody uses any more are not worth keeping; the others are prepared again.
+        if known.len() >= 2 * STATEMENTS_MAX {
+            known.clear();
+        }
+        self.preparations.set(self.preparations.get() + 1);
+        known.insert(id.into(), self.preparations.get());
+    }
+
+    /// The node does not have it any more, unless it was prepared again since.
+    pub(super) fn forget(&self, id: &[u8], since: u64) {
+        if self.knows(id) == Some(since) {
+            self.known.borrow_mut().remove(id);
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Shared {
+    fn close(&self) {
+        self.closed.set(true);
+        self.room.close();
+        self.streams.borrow_mut().clear();
+        self.close.notify_one();
+    }
+
+    fn count_silence(&self) {
+        if self.silent.get() == 0 {
+            self.silent_since.set(Instant::now());
+        }
+        self.silent.set(self.silent.get() + 1);
+        let is_dead =
+            self.silent.get() >= SILENT_MAX && self.silent_since.get().elapsed() >= SILENCE;
+        if is_dead && !self.closed.get() {
+            tracing::info!(node = %self.address, "connection for split reads is silent, closing it");
+            self.config.left_alone(self.address);
+            self.close();
+        }
+    }
+
+    /// A reply that nobody waits for is dropped as it arrives.
+    fn judge(&self, view: View<'_>) -> Verdict {
+        match self.streams.borrow().is_given_up(view.header.stream) {
+            true => Verdict::Discard,
+            false => Verdict::Take,
+        }
+    }
+
+    /// Hands a reply over. Returns whether it was one.
+    fn deliver(&self, reply: Envelope) -> bool {
+        self.silent.set(0);
+        match self.streams.borrow_mut().answered(reply.header.stream) {
+            // Whoever gave up this very moment does not want it.
+            Answered::Waiter(waiter) => drop(waiter.send(reply)),
+            Answered::Late => {}
+            Answered::Unknown => return false,
+        }
+        self.room.add_permits(1);
+        true
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.shared.close();
+        self.shared.config.metrics.connections.decrement(1);
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        self.shared.streams.borrow_mut().give_up(self.stream);
+    }
+}
+
+/// The life of a connection.
+async fn carry(counted: Counted, opened: Opened, queued: mpsc::Receiver<Vec<u8>>) {
+    let Opened {
+        address,
+        reader,
+        writer,
+        buffer,
+        splitter,
+    } = opened;
+    let shared = &counted.shared;
+    let incoming = Incoming {
+        reader,
+        buffer,
+        splitter,
+    };
+    tokio::select! {
+        broken = incoming.run(shared) => if let Err(error) = broken {
+            tracing::warn!(node = %address, %error, "connection for split reads is not CQL");
+        },
+        () = write(writer, queued) => {}
+        () = shared.close.notified() => {}
+    }
+}
+
+struct Incoming {
+    reader: crate::transport::Reader,
+    buffer: crate::transport::Buffer,
+    splitter: crate::protocol::splitter::Splitter,
+}
+
+impl Incoming {
+    /// Reads replies until the connection ends.
+    async fn run(mut self, shared: &Shared) -> Result<(), ProtocolError> {
+        loop {
+            let mut judge = |view: View<'_>| shared.judge(view);
+            let step = self.splitter.step(self.buffer.filled(), &mut judge)?;
+            self.buffer.consume(step.consumed);
+            for part in step.then {
+                // We asked for no events, so all there is are replies.
+                if let Part::Taken(reply) = part
+                    && !shared.deliver(reply)
+                {
+                    return Err(ProtocolError::UnknownStream);
+                }
+            }
+            if step.consumed == 0 && !matches!(self.reader.read(&mut self.buffer).await, Ok(1..)) {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Writes requests until nobody can send any more, or the connection ends.
+async fn write(mut writer: Writer, mut queued: mpsc::Receiver<Vec<u8>>) {
+    while let Some(mut bytes) = queued.recv().await {
+        while bytes.len() < WRITE_BYTES
+            && let Ok(more) = queued.try_recv()
+        {
+            bytes.extend_from_slice(&more);
+        }
+        if writer.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The proxy's own connections for split reads: protocol v5, one per node and thread, many requests at a time.
+//!
+//! A [`Pool`] belongs to one thread and lives on its `LocalSet`. It asks a replica where it can and never asks twice: a
+//! read that was sent and failed is the caller's, who has the original to turn to.
+
+mod link;
+mod metrics;
+mod node;
+mod open;
+mod reply;
+mod route;
+mod statements;
+mod streams;
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+pub use self::reply::SubReply;
+pub use self::statements::Prepared;
+pub use crate::protocol::request::execute::SubRead;
+
+use self::link::Link;
+use self::metrics::Metrics;
+use self::node::Node;
+use self::route::Known;
+use self::statements::Statements;
+use super::balance::Balance;
+use super::dial::Dialer;
+use crate::config::Credentials;
+use crate::protocol::header::Version;
+use crate::protocol::request::query;
+use crate::protocol::response::error::ErrorCode;
+use crate::protocol::{ProtocolError, opcode};
+
+/// Statements that one thread remembers.
+const STATEMENTS_MAX: usize = 1000;
+/// How often a request that was never sent looks for another connection.
+const ATTEMPTS_MAX: usize = 3;
+
+/// Nobody waits longer for a read.
+const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// What the pools of all threads share.
+pub struct PoolConfig {
+    dialer: Dialer,
+    credentials: Option<Credentials>,
+    balance: Arc<Balance>,
+    /// Tells the control connection to look at the nodes.
+    suspicion: Arc<Notify>,
+    metrics: Metrics,
+}
+
+impl PoolConfig {
+    pub fn new(
+        dialer: Dialer,
+        credentials: Option<Credentials>,
+        balance: Arc<Balance>,
+        suspicion: Arc<Notify>,
+    ) -> Self {
+        Self {
+            dialer,
+            credentials,
+            balance,
+            suspicion,
+            metrics: Metrics::register(),
+        }
+    }
+
+    /// A node failed us: it is left alone for a while, and somebody has a look at it.
+    fn left_alone(&self, address: SocketAddr) {
+        self.balance.failed(address, std::time::Instant::now());
+        self.suspicion.notify_one();
+    }
+}
+
+/// Why a sub-read has no answer. Server texts may quote values, so they are in no message.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    #[error("no node could be reached in time")]
+    Unreachable,
+    #[error("connection to {0} ended before the request was sent")]
+    Unsent(SocketAddr),
+    #[error("{0} gave no answer in time")]
+    Timeout(SocketAddr),
+    #[error("connection to {0} broke")]
+    Broken(SocketAddr),
+    #[error("{address} answered 0x{code:04x}")]
+    Refused {
+        address: SocketAddr,
+        code: i32,
+        text: String,
+    },
+    #[error("the statement has other columns than when it was prepared")]
+    Changed,
+    #[error("{address} sent what is not CQL: {source}")]
+    Protocol {
+        address: SocketAddr,
+        source: ProtocolError,
+    },
+    #[error("request cannot be written: {0}")]
+    Encode(ProtocolError),
+}
+
+/// The connections of one thread.
+pub struct Pool {
+    config: Arc<PoolConfig>,
+    nodes: RefCell<HashMap<SocketAddr, Rc<Node>>>,
+    statements: RefCell<Statements>,
+    known: RefCell<Known>,
+    /// Moves on with every request, so that replicas take turns.
+    turn: Cell<usize>,
+}
+
+impl Pool {
+    pub fn new(config: Arc<PoolConfig>) -> Self {
+        Self {
+            config,
+            nodes: RefCell::default(),
+            statements: RefCell::new(Statements::new(STATEMENTS_MAX)),
+            known: RefCell::default(),
+            turn: Cell::new(0),
+        }
+    }
+
+    /// The statement with this text, prepared on the first node that is reached if it is not known yet.
+    pub async fn prepared(
+        &self,
+        text: &str,
+        route: &[SocketAddr],
+        within: Duration,
+    ) -> Result<Arc<Prepared>, PoolError> {
+        let known = self.statements.borrow_mut().get(text);
+        if let Some(prepared) = known {
+            return Ok(prepared);
+        }
+        let deadline = after(within);
+        let mut last = PoolError::Unreachable;
+        for _ in 0..ATTEMPTS_MAX {
+            let link = self.link(route, deadline).await?;
+            match self.prepare_on(&link, text, deadline).await {
+                Err(error @ PoolError::Unsent(_)) => last = error,
+                other => return other,
+            }
+        }
+        Err(last)
+    }
+
+    /// Executes a statement on the first node of `route` that can be reached, or on any other of our data centre.
+    pub async fn execute(
+        &self,
+        prepared: &Arc<Prepared>,
+        request: &SubRead<'_>,
+        route: &[SocketAddr],
+        within: Duration,
+    ) -> Result<SubReply, PoolError> {
+        let deadline = after(within);
+        let mut result = Err(PoolError::Unreachable);
+        for _ in 0..ATTEMPTS_MAX {
+            result = self.attempt(prepared, request, route, deadline).await;
+            if !matches!(result, Err(PoolError::Unsent(_))) {
+                break;
+            }
+        }
+        if matches!(result, Err(PoolError::Changed)) {
+            self.statements.borrow_mut().forget(prepared);
+        }
+        self.config.metrics.ended(&result);
+        result
+    }
+
+    async fn attempt(
+        &self,
+        prepared: &Arc<Prepared>,
+        request: &SubRead<'_>,
+        route: &[SocketAddr],
+        deadline: Instant,
+    ) -> Result<SubReply, PoolError> {
+        let link = self.link(route, deadline).await?;
+        let first = self.execute_on(&link, prepared, request, deadline).await;
+        match first {
+            // Evicted, altered, or restarted: once more with the statement prepared again, which has read nothing yet.
+            Err(PoolError::Refused { code, .. }) if code == ErrorCode::Unprepared as i32 => {
+                self.execute_on(&link, prepared, request, deadline).await
+            }
+            other => other,
+        }
+    }
+
+    async fn execute_on(
+        &self,
+        link: &Link,
+        prepared: &Arc<Prepared>,
+        request: &SubRead<'_>,
+        deadline: Instant,
+    ) -> Result<SubReply, PoolError> {
+        let since = self.made_known(link, prepared, deadline).await?;
+        let body = request
+            .encode(&prepared.id, &prepared.result_metadata_id)
+            .map_err(PoolError::Encode)?;
+        self.count_execute(link.address());
+        let kind = (request.header_flags(), opcode::EXECUTE);
+        let reply = link.ask(kind, body, deadline).await?;
+        let answer = reply::answered(link.address(), reply);
+        if let Err(PoolError::Refused { code, .. }) = &answer
+            && *code == ErrorCode::Unprepared as i32
+        {
+            link.forget(&prepared.id, since);
+        }
+        answer
+    }
+
+    /// Prepares a statement on a node that has not got it; returns since when it has.
+    async fn made_known(
+        &self,
+        link: &Link,
+        prepared: &Arc<Prepared>,
+        deadline: Instant,
+    ) -> Result<u64, PoolError> {
+        if let Some(since) = link.knows(&prepared.id) {
+            return Ok(since);
+        }
+        let found = self.prepare_on(link, &prepared.text, deadline).await?;
+        // What the caller holds describes other columns than those that would come.
+        if found.id != prepared.id || found.result_metadata_id != prepared.result_metadata_id {
+            return Err(PoolError::Changed);
+        }
+        link.knows(&prepared.id).ok_or(PoolError::Changed)
+    }
+
+    async fn prepare_on(
+        &self,
+        link: &Link,
+        text: &str,
+        deadline: Instant,
+    ) -> Result<Arc<Prepared>, PoolError> {
+        let address = link.address();
+        let known = self.statements.borrow_mut().get(text);
+        if let Some(known) = known
+            && link.knows(&known.id).is_some()
+        {
+            return Ok(known);
+        }
+        self.config.metrics.prepares.increment(1);
+        let body = query::encode_prepare(Version::V5, text, None);
+        let reply = link.ask((0, opcode::PREPARE), body, deadline).await?;
+        let message = reply::answered(address, reply)?.body;
+        let prepared = reply::prepared(&message, text)
+            .map_err(|source| PoolError::Protocol { address, source })?;
+        link.learn(&prepared.id);
+        Ok(self.statements.borrow_mut().remember(prepared))
+    }
+
+    fn count_execute(&self, address: SocketAddr) {
+        if let Some(node) = self.nodes.borrow().get(&address) {
+            node.executes.set(node.executes.get() + 1);
+        }
+    }
+
+    /// How many executes each node has been sent by this thread.
+    pub fn executes(&self) -> HashMap<SocketAddr, u64> {
+        let nodes = self.nodes.borrow();
+        let counts = nodes.iter().map(|(at, node)| (*at, node.executes.get()));
+        counts.collect()
+    }
+}
+
+/// A deadline; a wait without end would overflow.
+fn after(within: Duration) -> Instant {
+    Instant::now() + within.min(WAIT_MAX)
+}
