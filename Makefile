@@ -48,6 +48,8 @@ static: need ## The release binary, static: target/x86_64-unknown-linux-musl/rel
 
 include tests/cluster/cluster.mk
 include benches/bench.mk
+include benches/decision.mk
 include benches/filter.mk
 include tests/drivers/drivers.mk
 include tests/operations/operations.mk
+include tests/integration/exactness/exactness.mk

@@ -1,9 +1,10 @@
 //! The binary: arguments, configuration, logs, then [`narrows::app`]. Nothing is bound before the configuration is right.
 
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use narrows::app::{self, AppError};
-use narrows::cli::{self, Command, ConfigFile, SchemaCommand, check, exit, probe, schema};
+use narrows::cli::{self, Command, ConfigFile, SchemaCommand, check, exit, explain, probe, schema};
 use narrows::config::{self, Config};
 use narrows::telemetry::{logs, metrics};
 
@@ -15,12 +16,23 @@ fn main() -> ExitCode {
             Command::Schema(SchemaCommand::Print(file)) => {
                 load(&file).map_or_else(|code| code, |config| print_schema(&config))
             }
-            Command::Schema(SchemaCommand::Apply(file)) => {
-                load(&file).map_or_else(|code| code, |config| change_schema(schema::apply(&config)))
-            }
+            Command::Schema(SchemaCommand::Apply(file)) => load(&file).map_or_else(
+                |code| code,
+                |config| report(schema::apply(&config), schema::ApplyError::exit_code),
+            ),
             Command::Schema(SchemaCommand::Reshard(to)) => load(&to.file).map_or_else(
                 |code| code,
-                |config| change_schema(schema::reshard(&config, &to.table, to.shards)),
+                |config| {
+                    let reshard = schema::reshard(&config, &to.table, to.shards);
+                    report(reshard, schema::ApplyError::exit_code)
+                },
+            ),
+            Command::Explain(command) => load(&command.file).map_or_else(
+                |code| code,
+                |config| {
+                    let explained = explain::explain(&config, &command);
+                    report(explained, explain::ExplainError::exit_code)
+                },
             ),
         },
         Err(code) => code,
@@ -74,16 +86,19 @@ fn print_schema(config: &Config) -> u8 {
     exit::OK
 }
 
-/// Prints what a command about the control keyspace did.
-fn change_schema(change: impl Future<Output = Result<String, schema::ApplyError>>) -> u8 {
-    match block_on(async { Ok(change.await) }) {
+/// Prints what a command did or found out, or its error, which says the exit code.
+fn report<E: Display>(
+    command: impl Future<Output = Result<String, E>>,
+    exit_code: fn(&E) -> u8,
+) -> u8 {
+    match block_on(async { Ok(command.await) }) {
         Ok(Ok(report)) => {
             cli::print(&report);
             exit::OK
         }
         Ok(Err(error)) => {
             cli::print_error(&format!("{error}\n"));
-            error.exit_code()
+            exit_code(&error)
         }
         Err(error) => {
             cli::print_error(&format!("{error}\n"));

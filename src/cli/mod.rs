@@ -1,7 +1,8 @@
-//! The command line: `narrows run`, `narrows check`, `narrows schema`, and help that answers the first questions.
+//! The command line: `narrows run`, `narrows check`, `narrows schema`, `narrows explain`, and help that answers the first questions.
 
 pub mod check;
 pub mod exit;
+pub mod explain;
 pub mod probe;
 pub mod schema;
 
@@ -19,6 +20,7 @@ Examples:
   narrows run --config /etc/narrows.toml
   narrows check --config /etc/narrows.toml      every mistake at once, nothing is started
   narrows schema print                          the control keyspace, for a DBA to read and run
+  narrows explain \"SELECT …\"                  from where it would be answered, and why
   NARROWS__UPSTREAM__CONTACT_POINTS=10.0.0.1,10.0.0.2 narrows run
 
 Defaults:
@@ -37,6 +39,16 @@ Exit codes:
   70  internal error, please report it
   71  an address to listen on is taken or not ours
   78  the control keyspace is not as it must be, or may not be made by our role";
+
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  narrows explain \"SELECT * FROM plant.reading WHERE sensor = 's1' AND day = 7 AND ts > 500\"
+  narrows explain --keyspace plant --value \"'s1'\" --value 7 --value 500 \\
+      \"SELECT * FROM reading WHERE sensor = ? AND day = ? AND ts > ?\"
+
+Values are CQL constants: a text has quotes of its own within those of the shell, a list for
+IN ? is \"(1, 2)\". Without values it says whether the statement could be answered from buckets,
+whatever they are. Reads the control keyspace as of now, and no rows; changes nothing.";
 
 /// A CQL sidecar in front of an unmodified Cassandra cluster
 #[derive(Debug, Parser)]
@@ -64,6 +76,9 @@ pub enum Command {
     /// Show or make the control keyspace, which says what is watched and split
     #[command(subcommand, arg_required_else_help = true)]
     Schema(SchemaCommand),
+    /// Say what would happen to a SELECT, and why: forwarded, or answered from which buckets
+    #[command(after_help = EXPLAIN_EXAMPLES)]
+    Explain(Explain),
 }
 
 #[derive(Debug, Subcommand)]
@@ -98,6 +113,25 @@ pub struct Reshard {
     /// A power of two, up to 4096
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(SHARDS_MAX)))]
     pub shards: u32,
+    #[command(flatten)]
+    pub file: ConfigFile,
+}
+
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// The statement, in quotes
+    pub statement: String,
+    /// The keyspace of tables that are named without one, as Cassandra spells it
+    #[arg(short, long, value_name = "NAME")]
+    pub keyspace: Option<String>,
+    /// A bind marker's value, once for each in their order, or by their names
+    #[arg(
+        short,
+        long = "value",
+        value_name = "[NAME=]CONSTANT",
+        allow_hyphen_values = true
+    )]
+    pub values: Vec<String>,
     #[command(flatten)]
     pub file: ConfigFile,
 }
@@ -178,12 +212,24 @@ mod tests {
     }
 
     #[test]
+    fn a_statement_has_values_in_their_order() {
+        let words = "narrows explain -v 's' --value=-5 -v k=-1 SELECT -k plant";
+        let Ok(Command::Explain(explain)) = parse_words(words).map(|cli| cli.command) else {
+            panic!("right");
+        };
+        assert_eq!(explain.values, ["'s'", "-5", "k=-1"]);
+        assert_eq!(explain.statement, "SELECT");
+        assert_eq!(explain.keyspace.as_deref(), Some("plant"));
+    }
+
+    #[test]
     fn help_ends_well_and_mistakes_end_with_64() {
         for line in [
             "narrows --version",
             "narrows --help",
             "narrows run --help",
             "narrows schema apply --help",
+            "narrows explain --help",
         ] {
             assert_eq!(parse_words(line).expect_err("printed"), exit::OK, "{line}");
         }
@@ -194,6 +240,7 @@ mod tests {
             "narrows run x",
             "narrows schema",
             "narrows schema drop",
+            "narrows explain",
         ] {
             assert_eq!(
                 parse_words(line).expect_err("explained"),

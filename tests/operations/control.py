@@ -15,15 +15,16 @@ from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.policies import FallthroughRetryPolicy
 from cassandra.protocol import OverloadedErrorMessage
 from cassandra.query import BatchStatement, BatchType
-from xxhash import xxh3_64_intdigest
 
 from support import BINARY, OperationsTest, Proxy, cluster, eventually, host_and_port
+# After `support`, which knows where it is.
+from splitter import STRATEGY, layout_checksum, shard_of
 
 NAME = "control"
 POLL, STALE_SECONDS = "200ms", 1
 # What one request of a bulk load may hold without a warning of Cassandra's.
 ROWS_PER_BATCH = 40
-STRATEGY, GENERATION = "by_hand", 1
+GENERATION = 1
 # One node cannot have a quorum of five copies.
 TOO_MANY = "{'class': 'SimpleStrategy', 'replication_factor': 5}"
 ENOUGH = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
@@ -38,20 +39,8 @@ def partition_key(sensor: str, day: int) -> bytes:
     return b"".join(struct.pack(">H", len(part)) + part + b"\0" for part in parts)
 
 
-def shard_of(key: bytes, shards: int) -> int:
-    """Of 16 shards the numbers are 16 to 31."""
-    return shards + (xxh3_64_intdigest(key) * shards >> 64)
-
-
-def layout_checksum(keyspace: str, table: str, key: bytes, split_table: str) -> int:
-    """Of a layout of one bucket without rows, as a signed number."""
-    def sized(data: bytes) -> bytes:
-        return struct.pack("<I", len(data)) + data
-    names = b"".join(sized(data) for data in (keyspace.encode(), table.encode(), key))
-    bucket = struct.pack("<IQQ", 0, 0, 0)
-    body = b"NLT\x01" + names + struct.pack("<i", GENERATION) + sized(split_table.encode()) + sized(STRATEGY.encode())
-    check = xxh3_64_intdigest(body + struct.pack("<I", 1) + bucket)
-    return check - (check >> 63 << 64)
+# A bucket of a layout: the serialized clustering values of its first row, rows, bytes. This one begins where all begin.
+EMPTY = ((), 0, 0)
 
 
 class Splits:
@@ -68,7 +57,7 @@ class Splits:
         self.layout = session.prepare(
             f"INSERT INTO {control}.wide_row_layout (keyspace_name, table_name, partition_key, generation, bucket, split_table, "
             f"strategy, bucket_count, checksum, first_clustering, row_count, byte_count) "
-            f"VALUES (?, ?, ?, {GENERATION}, 0, ?, '{STRATEGY}', 1, ?, [], 0, 0)")
+            f"VALUES (?, ?, ?, {GENERATION}, ?, ?, '{STRATEGY}', ?, ?, ?, ?, ?)")
         self.read = session.prepare(f"SELECT epoch FROM {control}.wide_row WHERE {place} LIMIT 1")
         version = next(self.versions)
         for shard in range(shards, 2 * shards):
@@ -111,10 +100,12 @@ class Splits:
         statics = [(next(self.versions), *self.names, shard) for shard in by_shard]
         execute_concurrent_with_args(self.session, self.static, statics, raise_on_first_error=True)
 
-    def set_layout(self, key: bytes) -> None:
+    def set_layout(self, key: bytes, buckets=(EMPTY,)) -> None:
         keyspace, table = self.names
-        check = layout_checksum(keyspace, table, key, split_table := f"wide_{table}_1")
-        self.session.execute(self.layout, (keyspace, table, key, split_table, check))
+        check = layout_checksum(self.names, key, GENERATION, split_table := f"wide_{table}_1", buckets)
+        for number, (first, rows, size) in enumerate(buckets):
+            place = (keyspace, table, key, number, split_table, len(buckets), check)
+            self.session.execute(self.layout, (*place, list(first), rows, size))
 
     def epochs(self) -> list[int]:
         rows = [self.session.execute(self.read, (*self.names, shard)).one() for shard in range(self.shards, 2 * self.shards)]
@@ -125,10 +116,11 @@ class ControlTest(OperationsTest):
     """A keyspace with a table `reading`, and the name of a control keyspace that is not made yet; both dropped at the end."""
 
     shards = 4
+    cluster_name = NAME
 
     def setUp(self) -> None:
         super().setUp()
-        self.contacts = cluster(NAME)["contact_points"]
+        self.contacts = cluster(self.cluster_name)["contact_points"]
         # Sessions of its own for everything that a test does around the proxy.
         self.direct = self.driver(*host_and_port(self.contacts[0]))
         self.watched = self.keyspace(self.direct)

@@ -27,6 +27,9 @@ SCRATCH = ROOT / "target" / "tmp" / "operations"
 READY_SECONDS_MAX = 15
 STOP_SECONDS_MAX = 20
 
+# The splitter is shared with the driver programs.
+sys.path.insert(0, str(ROOT / "tests" / "splitter"))
+
 # Tests break connections on purpose; the driver's remarks on that would bury the results.
 logging.getLogger("cassandra").setLevel(logging.CRITICAL)
 

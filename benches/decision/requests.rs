@@ -1,0 +1,123 @@
+//! A watched table `((series uuid, day int), ts)` with splits, and EXECUTE bodies that read other partitions of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use narrows::filter::{FusePolicy, Installed, Policies, TableFilter};
+use narrows::protocol::types::Write;
+use narrows::schema::{ClusteringColumn, Column, CqlType, TableSchema};
+use narrows::wide_row::clock::{BootClock, Clock};
+use narrows::wide_row::freshness::Freshness;
+use narrows::wide_row::known::{Known, Watched};
+use narrows::wide_row::metrics::TableMetrics;
+use narrows::wide_row::names::{PartitionKey, TableName};
+use narrows::wide_row::slot::{StoreSlot, TableShards};
+use narrows::wide_row::validate::Validations;
+use narrows::wide_row::watched::WatchedTable;
+use tokio::runtime::Handle;
+
+pub(crate) const KEYSPACE: &str = "plant";
+pub(crate) const TABLE: &str = "reading";
+pub(crate) const TEXT: &str =
+    "SELECT ts, value FROM plant.reading WHERE series = ? AND day = ? AND ts >= ? LIMIT ?";
+const DAYS: usize = 100;
+const STALENESS: Duration = Duration::from_secs(3600);
+
+/// A list of one table, all of whose splits are known.
+pub(crate) fn known(splits: usize, runtime: &Handle) -> Result<Known> {
+    let name = TableName::new(KEYSPACE, TABLE);
+    let settings = WatchedTable::new(name.clone());
+    let metrics = TableMetrics::register(&name);
+    let freshness = Freshness::new(Arc::new(BootClock), STALENESS);
+    freshness.record(BootClock.now());
+    let reader = TableShards {
+        store: Arc::new(StoreSlot::default()),
+        table: name,
+    };
+    let shards = settings.shards;
+    let validations = Validations::new(
+        Arc::new(reader),
+        shards,
+        runtime.clone(),
+        metrics.validations(),
+    );
+    let filter = filter(splits, shards as usize)?;
+    let watched = Watched::new(settings, filter, freshness, validations, metrics);
+    watched.set_schema(Some(Arc::new(schema())));
+    let known = Known::new(Freshness::new(Arc::new(BootClock), STALENESS));
+    known.set([Arc::new(watched)]);
+    Ok(known)
+}
+
+fn filter(splits: usize, shards: usize) -> Result<TableFilter> {
+    let filter = TableFilter::new(Policies::from([Arc::new(FusePolicy) as _]), shards);
+    let mut sharded = vec![Vec::new(); filter.shards()];
+    for number in 0..splits {
+        let (series, day) = key(number, 1);
+        let key = PartitionKey::from_components(&[&series, &day]).context("a key")?;
+        sharded[filter.shard_of(key.bytes())].push(key.bytes().to_vec());
+    }
+    for (shard, keys) in sharded.iter().enumerate() {
+        let installed = filter.rebuild_shard(shard, keys);
+        ensure!(installed == Installed::Yes, "nobody else rebuilds");
+    }
+    Ok(filter)
+}
+
+fn schema() -> TableSchema {
+    let column = |name: &str, cql_type| Column {
+        name: name.to_owned(),
+        cql_type,
+    };
+    TableSchema {
+        keyspace: KEYSPACE.to_owned(),
+        table: TABLE.to_owned(),
+        partition_key: vec![column("series", CqlType::Uuid), column("day", CqlType::Int)],
+        clustering: vec![ClusteringColumn {
+            column: column("ts", CqlType::Timestamp),
+            descending: true,
+        }],
+        statics: Vec::new(),
+        regulars: vec![column("value", CqlType::Double)],
+        indexed: Vec::new(),
+        replication: Vec::new(),
+    }
+}
+
+/// The `<query_parameters>` of EXECUTEs, each of a partition that is not split (native_protocol_v5 §4.1.4).
+pub(crate) fn bodies(count: usize) -> Vec<Vec<u8>> {
+    (0..count).map(body).collect()
+}
+
+fn body(number: usize) -> Vec<u8> {
+    const LOCAL_QUORUM: u16 = 6;
+    const VALUES_AND_PAGE_SIZE: i32 = 0x01 | 0x04;
+    let (series, day) = key(number, 2);
+    let mut body = Vec::new();
+    body.put_short(LOCAL_QUORUM);
+    body.put_int(VALUES_AND_PAGE_SIZE);
+    body.put_short(4);
+    body.put_bytes(Some(&series));
+    body.put_bytes(Some(&day));
+    body.put_bytes(Some(&1_700_000_000_000_i64.to_be_bytes()));
+    body.put_bytes(Some(&100_i32.to_be_bytes()));
+    body.put_int(5000);
+    body
+}
+
+fn key(number: usize, kind: u64) -> ([u8; 16], [u8; 4]) {
+    let series = (number / DAYS) as u64;
+    let day = (number % DAYS) as u32;
+    let mut uuid = [0; 16];
+    uuid[..8].copy_from_slice(&scramble(series * 4 + kind).to_be_bytes());
+    uuid[8..].copy_from_slice(&scramble(!(series * 4 + kind)).to_be_bytes());
+    (uuid, day.to_be_bytes())
+}
+
+/// The finalizer of splitmix64: a bijection, so different series stay different.
+fn scramble(mut n: u64) -> u64 {
+    n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    n ^ (n >> 31)
+}
