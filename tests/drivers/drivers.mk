@@ -1,11 +1,11 @@
 # `make drivers`: every driver program direct and through Narrows, on the three-node cluster `main`.
 #   make drivers DRIVERS=python,go MODE=mirror DRIVERS_FLAGS=--all
 DRIVERS ?= python,java,go,go-v1,node,rust,cqlsh
-MODE ?= single,mirror
+MODE ?= single,mirror,split
 DRIVERS_FLAGS ?=
 
 .PHONY: drivers
-drivers: need-drivers ## Every driver direct and through the proxy: DRIVERS=python,java,... MODE=single,mirror
+drivers: need-drivers ## Every driver direct and through the proxy: DRIVERS=python,java,... MODE=single,mirror,split
 	$(CLUSTER) up --name main
 	cargo build --bin narrows
 	python3 -B tests/drivers/run.py --driver $(DRIVERS) --mode $(MODE) $(DRIVERS_FLAGS)

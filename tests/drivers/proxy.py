@@ -7,9 +7,15 @@ import socket
 import subprocess
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 NETWORK = ipaddress.ip_network("127.77.0.0/16")
+
+# Pages that came from a split, and what says why others did not.
+ANSWERED = 'narrows_proxy_split_reads_total{outcome="answered"}'
+REASONS = ("narrows_proxy_split_reads_total", "narrows_proxy_split_fallbacks_total", "narrows_lookup_answers_total",
+           "narrows_proxy_not_rewritten_total")
 
 # WARN and ERROR lines that a correct run may log, as (regular expression, why it is harmless).
 EXPECTED = []
@@ -28,7 +34,8 @@ def mirrored(address):
 
 
 class Proxy:
-    def __init__(self, binary, mode, contacts, dc):
+    def __init__(self, binary, mode, contacts, dc, more=""):
+        """`more` is text for the end of the configuration file."""
         port, self.admin = free_port(), free_port()
         self.directory = Path(tempfile.mkdtemp(prefix="narrows-drivers-"))
         self.log = self.directory / "narrows.log"
@@ -36,7 +43,7 @@ class Proxy:
         config = self.directory / "narrows.toml"
         config.write_text(f'[client]\nlisten = "127.0.0.1:{port}"\n\n[upstream]\ncontact_points = {json.dumps(contacts)}\n'
                           f'data_center = "{dc}"\n\n[topology]\n{topology}\n\n[admin]\nlisten = "127.0.0.1:{self.admin}"\n\n'
-                          f'[log]\nformat = "json"\n')
+                          f'[log]\nformat = "json"\n{more}')
         hosts = [c.rsplit(":", 1)[0] for c in contacts]
         self.addresses = [mirrored(h) for h in hosts] if mode == "mirror" else ["127.0.0.1"]
         self.contacts = [f"{a}:{port}" for a in self.addresses]
@@ -59,6 +66,28 @@ class Proxy:
                     if time.monotonic() > end:
                         raise RuntimeError(f"{contact} did not open in {seconds} s:\n{self.log.read_text()}") from error
                     time.sleep(0.1)
+
+    def wait_for_split(self, seconds=30):
+        """Until it knows that something is split."""
+        end = time.monotonic() + seconds
+        while not any(value for name, value in self.metrics().items() if name.startswith("narrows_filter_keys{")):
+            if time.monotonic() > end:
+                raise RuntimeError(f"narrows learned of no split in {seconds} s:\n{self.log.read_text()}")
+            time.sleep(0.1)
+
+    def metrics(self):
+        """Every counter and gauge by its name and labels."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}/metrics", timeout=10) as answer:
+            lines = answer.read().decode().splitlines()
+        pairs = (line.rsplit(" ", 1) for line in lines if line and not line.startswith("#"))
+        return {name: float(value) for name, value in pairs}
+
+    def metric(self, name):
+        return self.metrics().get(name, 0)
+
+    def reasons(self):
+        """How reads of splits ended so far."""
+        return {name: value for name, value in self.metrics().items() if name.startswith(REASONS) and value}
 
     def complaints(self):
         """Unexpected lines logged since the last call: WARN, ERROR, or not JSON at all (a panic)."""

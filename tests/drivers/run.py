@@ -13,6 +13,7 @@ import time
 import compare
 import programs
 import proxy
+import split
 
 PROGRAM_SECONDS = 300
 
@@ -20,19 +21,24 @@ PROGRAM_SECONDS = 300
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--driver", default=",".join(programs.COMMAND), help="comma-separated (default: all)")
-    parser.add_argument("--mode", default="single,mirror", help="of single, mirror, direct (direct compares two direct runs)")
+    parser.add_argument("--mode", default="single,mirror,split",
+                        help="of single, mirror, split (paging through a split partition), direct (compares two direct runs)")
     parser.add_argument("--contact", default="127.0.1.1:9042,127.0.1.2:9042,127.0.1.3:9042", help="every node of the cluster")
     parser.add_argument("--dc", default="dc1")
     parser.add_argument("--narrows", default=str(programs.ROOT / "target" / "debug" / "narrows"))
     parser.add_argument("--concurrent", type=int, default=5000)
+    parser.add_argument("--wide-rows", type=int, default=100_000, help="of the partition of mode split")
     parser.add_argument("--no-vector", action="store_true", help="for Cassandra before 5.0")
     parser.add_argument("--all", action="store_true", help="every protocol version and compression of each driver")
     settings = parser.parse_args()
     settings.drivers, settings.modes = settings.driver.split(","), settings.mode.split(",")
     settings.contacts = settings.contact.split(",")
-    unknown = set(settings.drivers) - set(programs.COMMAND) | set(settings.modes) - {"single", "mirror", "direct"}
+    unknown = set(settings.drivers) - set(programs.COMMAND) | set(settings.modes) - {"single", "mirror", "split", "direct"}
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; drivers are {', '.join(programs.COMMAND)}")
+    # Its programs have nothing in common with those of the others but the drivers.
+    settings.split = "split" in settings.modes
+    settings.modes = [mode for mode in settings.modes if mode != "split"]
     return settings
 
 
@@ -40,10 +46,10 @@ class Failed(Exception):
     pass
 
 
-def run(driver, configuration, contacts, settings):
-    """One run of a program in a keyspace of its own: its comparable lines and its topology lines."""
+def run(driver, configuration, contacts, settings, more=None):
+    """One run of a program in a keyspace of its own: its comparable lines and its topology lines. `more` are variables."""
     keyspace = f"drivers_{driver.replace('-', '_')}_{secrets.token_hex(4)}"
-    variables = programs.environment(contacts, settings, keyspace, configuration)
+    variables = programs.environment(contacts, settings, keyspace, configuration) | (more or {})
     process = subprocess.Popen([str(c) for c in programs.COMMAND[driver]], env=variables, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
@@ -100,7 +106,7 @@ def try_configuration(driver, configuration, modes, proxies, settings):
 
 def plan(settings):
     """Mirror mode and the encodings have nothing to do with each other: it runs with a driver's first configuration only, unless --all."""
-    for driver in settings.drivers:
+    for driver in settings.drivers if settings.modes else []:
         usual, more = programs.CONFIGURATIONS[driver]
         yield driver, usual[0], settings.modes
         for configuration in usual[1:] + (more if settings.all else []):
@@ -115,6 +121,19 @@ def build(drivers):
             programs.BUILD[driver]()
         except (programs.Missing, OSError) as error:
             sys.exit(f"cannot build the {driver} program: {error}")
+
+
+def try_split(settings):
+    """Every driver on the split partition, then the end of the proxy."""
+    try:
+        for driver, configuration, seconds, complaints in split.run_all(settings, run):
+            print(f"{driver} {configuration[0] or 'default'} {configuration[1]} split: {'FAIL' if complaints else 'ok'}", flush=True)
+            for complaint in complaints[:20]:
+                print(f"    {complaint}", flush=True)
+            yield driver, configuration, "split", seconds, complaints
+    except (Failed, RuntimeError, OSError, json.JSONDecodeError, subprocess.TimeoutExpired) as failure:
+        print(f"split: FAIL\n    {failure}", flush=True)
+        yield "(split)", (None, "-"), "split", 0, [str(failure)]
 
 
 def report(results):
@@ -147,6 +166,8 @@ def main():
     for mode, complaints in ends.items():
         results.append(("(stop)", (None, "-"), mode, 0, complaints))
         print("".join(f"narrows ({mode}) at its end: {c}\n" for c in complaints), end="")
+    if settings.split:
+        results.extend(try_split(settings))
     return report(results)
 
 

@@ -6,13 +6,12 @@ import unittest
 import uuid
 
 from cassandra import AuthenticationFailed, Unauthorized
-from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import NoHostAvailable
 
 import wire
-from support import OperationsTest, cluster, eventually, host_and_port
+from roles import SUPERUSER, AuthTest
+from support import cluster, eventually
 
-SUPERUSER = "cassandra"
 BAD_CREDENTIALS, UNAUTHORIZED = 0x0100, 0x2100
 ASKS_FOR_LOGIN = "asks for a login"
 
@@ -20,35 +19,6 @@ ASKS_FOR_LOGIN = "asks for a login"
 def setUpModule() -> None:
     global CONTACTS
     CONTACTS = cluster("auth")["contact_points"]
-
-
-class AuthTest(OperationsTest):
-    def setUp(self) -> None:
-        super().setUp()
-        self.direct = host_and_port(CONTACTS[0])
-        self.admin = self.log_in(*self.direct, SUPERUSER, SUPERUSER)
-
-    def log_in(self, host: str, port: int, user: str, password: str):
-        return self.driver(host, port, auth_provider=PlainTextAuthProvider(user, password))
-
-    def role(self) -> tuple[str, str]:
-        """A role that may log in and nothing else."""
-        name, password = f"role_{uuid.uuid4().hex[:12]}", f"Pw{uuid.uuid4().hex}"
-        self.admin.execute(f"CREATE ROLE {name} WITH LOGIN = true AND PASSWORD = '{password}'")
-        self.addCleanup(self.admin.execute, f"DROP ROLE {name}")
-        return name, password
-
-    def table(self) -> str:
-        name = self.keyspace(self.admin) + ".t"
-        self.admin.execute(f"CREATE TABLE {name} (k text PRIMARY KEY, v text)")
-        return name
-
-    def own_login(self) -> dict:
-        """Settings with a role of the proxy's own; it has no grants."""
-        user, password = self.role()
-        file = self.directory / "password"
-        file.write_text(password + "\n")
-        return {"upstream": {"username": user, "password_file": str(file)}}
 
 
 class ClientLogins(AuthTest):

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ var (
 	compression = os.Getenv("DRIVER_COMPRESSION")
 	concurrency = 5000
 	schema      []string
+	wideTable   = os.Getenv("DRIVER_WIDE")
 	seen        sync.Map // addresses of all hosts that the driver asked its filter about
 )
 
@@ -47,6 +49,13 @@ func main() {
 		if strings.HasPrefix(line, "CREATE") && (withVectors() || !strings.Contains(line, "vector<")) {
 			schema = append(schema, line)
 		}
+	}
+	if wideTable != "" {
+		s := open(1, "", false)
+		defer s.Close()
+		wide(s)
+		say("end", facts{})
+		return
 	}
 	first := open(1, "", false)
 	defer first.Close()
@@ -360,4 +369,26 @@ func concurrent() {
 		}
 	})
 	say("concurrent", facts{"requests": concurrency, "failed": failed.Load(), "right": right.Load()})
+}
+
+// wide reads one partition with the driver's own paging, forwards and backwards.
+func wide(s *gocql.Session) {
+	for _, size := range []int{5000, 999} {
+		for _, order := range []string{"ASC", "DESC"} {
+			digest, rows := sha256.New(), 0
+			iter := s.Query("SELECT ck, n, v FROM "+wideTable+" WHERE pk = ? ORDER BY ck "+order, "wide").PageSize(size).Iter()
+			var ck int
+			var n int64
+			var v *string
+			for ; iter.Scan(&ck, &n, &v); rows++ {
+				text := "null"
+				if v != nil {
+					text = *v
+				}
+				fmt.Fprintf(digest, "%d,%d,%s\n", ck, n, text)
+			}
+			must(iter.Close())
+			say("wide", facts{"size": size, "order": order, "rows": rows, "digest": fmt.Sprintf("%x", digest.Sum(nil))})
+		}
+	}
 }

@@ -1,6 +1,7 @@
 // The driver scenario with npm cassandra-driver: one JSON line a step (see ../README.md).
 // It has neither compression nor protocol v5, so DRIVER_COMPRESSION is not read.
 "use strict";
+const crypto = require("crypto");
 const fs = require("fs");
 const cassandra = require("cassandra-driver");
 const { types, policies } = cassandra;
@@ -14,6 +15,7 @@ const CONCURRENT = Number(env.DRIVER_CONCURRENT || 5000);
 const VECTOR = env.DRIVER_VECTOR !== "0";
 const SCHEMA = fs.readFileSync(env.DRIVER_SCHEMA, "utf8").split("\n")
   .filter((line) => line.startsWith("CREATE") && (VECTOR || !line.includes("vector<")));
+const WIDE = env.DRIVER_WIDE;
 const PREPARED = { prepare: true };
 
 function say(step, facts) {
@@ -251,7 +253,30 @@ async function concurrent() {
   say("concurrent", { requests: CONCURRENT, right, connections });
 }
 
+/** One partition with the driver's own paging, forwards and backwards. */
+async function wide(session) {
+  for (const fetchSize of [5000, 999]) {
+    for (const order of ["ASC", "DESC"]) {
+      const digest = crypto.createHash("sha256");
+      let rows = 0;
+      const found = await session.execute(`SELECT ck, n, v FROM ${WIDE} WHERE pk = ? ORDER BY ck ${order}`, ["wide"], { prepare: true, fetchSize });
+      for await (const row of found) {
+        digest.update(`${row.ck},${row.n},${row.v}\n`);
+        rows++;
+      }
+      say("wide", { size: fetchSize, order, rows, digest: digest.digest("hex") });
+    }
+  }
+}
+
 async function main() {
+  if (WIDE) {
+    const one = client();
+    await one.connect();
+    await wide(one);
+    await one.shutdown();
+    return say("end", {});
+  }
   const session = client({ connections: 2 });
   await session.connect();
   try {

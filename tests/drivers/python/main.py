@@ -1,6 +1,7 @@
 """The driver scenario with PyPI cassandra-driver: one JSON line a step (see ../README.md)."""
 import datetime
 import decimal
+import hashlib
 import json
 import os
 import time
@@ -23,6 +24,7 @@ PROTOCOL = os.environ.get("DRIVER_PROTOCOL")
 COMPRESSION = os.environ.get("DRIVER_COMPRESSION", "none")
 CONCURRENT = int(os.environ.get("DRIVER_CONCURRENT", "5000"))
 VECTOR = os.environ.get("DRIVER_VECTOR", "1") == "1"
+WIDE = os.environ.get("DRIVER_WIDE")
 SCHEMA = [line for line in (Path(__file__).parent.parent / "schema.cql").read_text().splitlines()
           if line.startswith("CREATE") and (VECTOR or "vector<" not in line)]
 
@@ -272,7 +274,25 @@ def spread(session):
     say("spread", topology=True, answered=dict(sorted(answered.items())))
 
 
+def wide(session):
+    """One partition with the driver's own paging, forwards and backwards."""
+    for size in (5000, 999):
+        for order in ("ASC", "DESC"):
+            select = session.prepare(f"SELECT ck, n, v FROM {WIDE} WHERE pk = ? ORDER BY ck {order}")
+            select.fetch_size = size
+            digest, rows = hashlib.sha256(), 0
+            for row in session.execute(select, ("wide",)):
+                digest.update(f"{row['ck']},{row['n']},{row['v']}\n".encode())
+                rows += 1
+            say("wide", size=size, order=order, rows=rows, digest=digest.hexdigest())
+
+
 def main():
+    if WIDE:
+        one = cluster()
+        wide(one.connect())
+        one.shutdown()
+        return say("end")
     first = cluster()
     session = first.connect()
     connect(first, session)

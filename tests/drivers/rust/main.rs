@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 mod kinds;
 mod steps;
+mod wide;
 
 use steps::*;
 
@@ -104,6 +105,10 @@ async fn scenario(session: &Session, s: &Settings) -> Outcome {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Outcome {
     let s = settings()?;
+    if let Ok(table) = env::var("DRIVER_WIDE") {
+        wide::wide(&builder(&s, 1).build().await?, &table).await?;
+        return say("end", json!({}));
+    }
     let session = builder(&s, 2).build().await?;
     let outcome = scenario(&session, &s).await;
     session

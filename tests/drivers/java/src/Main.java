@@ -12,7 +12,9 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.math.*;
 import java.net.*;
 import java.nio.*;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.*;
+import java.security.MessageDigest;
 import java.time.*;
 import java.util.*;
 import java.util.concurrent.*;
@@ -25,6 +27,7 @@ public class Main {
   static final String COMPRESSION = System.getenv().getOrDefault("DRIVER_COMPRESSION", "none");
   static final int CONCURRENT = Integer.parseInt(System.getenv().getOrDefault("DRIVER_CONCURRENT", "5000"));
   static final boolean VECTOR = !"0".equals(System.getenv("DRIVER_VECTOR"));
+  static final String WIDE = System.getenv("DRIVER_WIDE");
   static final ObjectMapper JSON = new ObjectMapper();
   static final List<InetSocketAddress> CONTACTS = Arrays.stream(System.getenv("DRIVER_CONTACTS").split(","))
       .map(c -> c.split(":")).map(c -> new InetSocketAddress(c[0], Integer.parseInt(c[1]))).toList();
@@ -33,6 +36,13 @@ public class Main {
   public static void main(String[] args) throws Exception {
     schema = Files.readAllLines(Path.of(System.getenv("DRIVER_SCHEMA"))).stream()
         .filter(l -> l.startsWith("CREATE") && (VECTOR || !l.contains("vector<"))).toList();
+    if (WIDE != null) {
+      try (CqlSession session = open(1, null, null, null)) {
+        wide(session);
+      }
+      say("end");
+      return;
+    }
     Recorder recorder = new Recorder();
     try (CqlSession session = open(2, null, recorder, null)) {
       connect(session);
@@ -56,6 +66,23 @@ public class Main {
       }
     }
     say("end");
+  }
+
+  /** One partition with the driver's own paging, forwards and backwards. */
+  static void wide(CqlSession session) throws Exception {
+    for (int size : new int[] {5000, 999}) {
+      for (String order : List.of("ASC", "DESC")) {
+        PreparedStatement select = session.prepare("SELECT ck, n, v FROM " + WIDE + " WHERE pk = ? ORDER BY ck " + order);
+        MessageDigest digest = MessageDigest.getInstance("SHA-256");
+        int rows = 0;
+        for (Row row : session.execute(select.bind("wide").setPageSize(size))) {
+          String text = row.getInt("ck") + "," + row.getLong("n") + "," + row.getString("v") + "\n";
+          digest.update(text.getBytes(StandardCharsets.UTF_8));
+          rows++;
+        }
+        say("wide", "size", size, "order", order, "rows", rows, "digest", HexFormat.of().formatHex(digest.digest()));
+      }
+    }
   }
 
   /** A session with so many connections a node; {@code only} keeps it to one node. */
