@@ -70,6 +70,12 @@ impl Cluster {
         &self.nodes
     }
 
+    /// What Cassandra's nodetool says on the first node.
+    pub(crate) fn nodetool(&self, arguments: &[&str]) -> String {
+        let node = ["nodetool", "--name", self.name, "--node", "1"];
+        run(&[&node[..], arguments].concat())
+    }
+
     /// Stops a node, counted from 1, until the returned value is dropped.
     pub(crate) fn stop_node(&self, number: usize) -> StoppedNode<'_> {
         assert!(self._alone.is_some(), "other tests need this node");

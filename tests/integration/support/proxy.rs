@@ -24,6 +24,7 @@ pub(crate) struct Proxy {
 pub(crate) struct Builder {
     contact_points: Vec<SocketAddr>,
     settings: Vec<(String, String)>,
+    toml: String,
     client: Option<SocketAddr>,
     expected: Vec<&'static str>,
     wait_for: &'static str,
@@ -38,6 +39,7 @@ impl Proxy {
         Builder {
             contact_points: contact_points.to_vec(),
             settings: Vec::new(),
+            toml: String::new(),
             client: None,
             expected: Vec::new(),
             wait_for: "/readyz",
@@ -52,6 +54,24 @@ impl Proxy {
     /// A series of `/metrics`; one that was never counted is 0.
     pub(crate) fn metric(&self, series: &str) -> u64 {
         metrics::value(self.admin, series).unwrap_or_default() as u64
+    }
+
+    /// All of `/metrics`.
+    pub(crate) fn metrics(&self) -> String {
+        metrics::get(self.admin, "/metrics").unwrap_or_default().1
+    }
+
+    /// The sum of all series of a name whose labels have this text among them.
+    pub(crate) fn metric_sum(&self, name: &str, label: &str) -> u64 {
+        let (_, body) = metrics::get(self.admin, "/metrics").unwrap_or_default();
+        let values = body.lines().filter_map(|line| {
+            let rest = line.strip_prefix(name)?;
+            let (labels, value) = rest.rsplit_once(' ')?;
+            let is_it = labels.is_empty() || labels.starts_with('{');
+            let is_it = is_it && labels.contains(label);
+            is_it.then(|| value.parse::<f64>().ok())?
+        });
+        values.sum::<f64>() as u64
     }
 
     pub(crate) fn status(&self, path: &str) -> Option<u16> {
@@ -114,6 +134,12 @@ impl Builder {
         self
     }
 
+    /// More of the configuration file, such as a `[[table]]`.
+    pub(crate) fn toml(mut self, text: &str) -> Self {
+        self.toml += text;
+        self
+    }
+
     /// A text that may stand in a WARN or ERROR of this test.
     pub(crate) fn expecting(mut self, text: &'static str) -> Self {
         self.expected.push(text);
@@ -166,8 +192,9 @@ impl Builder {
             .collect();
         format!(
             "[client]\nlisten = \"{client}\"\n[admin]\nlisten = \"{admin}\"\n[log]\nformat = \"json\"\n\
-             [upstream]\ncontact_points = [{}]\n",
-            contact_points.join(", ")
+             [upstream]\ncontact_points = [{}]\n{}",
+            contact_points.join(", "),
+            self.toml
         )
     }
 }

@@ -43,6 +43,10 @@ impl Value {
         Self::Bytes(value.to_be_bytes().to_vec())
     }
 
+    pub(crate) fn long(value: i64) -> Self {
+        Self::Bytes(value.to_be_bytes().to_vec())
+    }
+
     pub(crate) fn text(value: &str) -> Self {
         Self::Bytes(value.as_bytes().to_vec())
     }

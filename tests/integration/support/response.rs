@@ -51,7 +51,14 @@ impl<'a> Body<'a> {
                     self.option();
                 }
             }
-            0x30 => panic!("no test needs user-defined types here"),
+            0x30 => {
+                self.string();
+                self.string();
+                for _ in 0..self.short() {
+                    self.string();
+                    self.option();
+                }
+            }
             _ => {}
         }
     }
@@ -127,6 +134,37 @@ impl Frame {
             _ => Vec::new(),
         };
         (id, metadata_id)
+    }
+
+    /// The names of the bind variables of a PREPARED.
+    pub(crate) fn bind_names(&self, codec: Codec) -> Vec<String> {
+        let mut message = self.message();
+        assert_eq!(message.int(), 4, "PREPARED");
+        message.short_bytes();
+        if codec.version == 5 {
+            message.short_bytes();
+        }
+        let global = message.int() & 1 != 0;
+        let columns = message.int();
+        if codec.version > 3 {
+            for _ in 0..message.int() {
+                message.short();
+            }
+        }
+        if global {
+            message.string();
+            message.string();
+        }
+        let name = |_| {
+            if !global {
+                message.string();
+                message.string();
+            }
+            let name = message.string();
+            message.option();
+            name
+        };
+        (0..columns).map(name).collect()
     }
 
     pub(crate) fn rows(&self) -> Rows {

@@ -36,6 +36,7 @@ impl Knowing {
             clock: Arc::new(BootClock),
             runtime: Handle::current(),
             loaded: watch::Sender::new(false),
+            schema_changed: Arc::default(),
         };
         let known = Arc::new(Known::new(following.freshness()));
         let slot = Arc::new(StoreSlot::default());
