@@ -9,6 +9,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Mutex;
+
 use crate::protocol::header::opcode;
 use crate::protocol::request::execute::SubRead;
 use crate::protocol::request::parameters::CONSISTENCY_ONE;
@@ -34,16 +36,31 @@ pub(in crate::proxy) struct Rights {
     proven: RefCell<HashMap<(String, String), Instant>>,
     /// Counts logins: whoever logs in again may be somebody else.
     login: Cell<u64>,
+    /// Held by the one who asks.
+    asking: Mutex<()>,
 }
 
 impl Session {
     /// Whether upstream lets the client read the table. Unknown is no.
     pub(super) async fn may_read(self: &Rc<Self>, schema: &Arc<TableSchema>) -> bool {
-        // Without a login there are no roles, and so no rights that some have and others have not.
-        if !self.logged_in.get() {
+        // Without a login there are no roles, and so no rights that some have and others have not; unless our certificate
+        // is the login of all.
+        if !self.logged_in.get() && !self.proxy.config.upstream.shared_identity {
             return true;
         }
         let name = (schema.keyspace.clone(), schema.table.clone());
+        if self.rights.believes(&name) {
+            return true;
+        }
+        let proven = self.prove_right(schema, name);
+        tokio::time::timeout(PATIENCE, proven)
+            .await
+            .unwrap_or(false)
+    }
+
+    async fn prove_right(self: &Rc<Self>, schema: &TableSchema, name: (String, String)) -> bool {
+        // Those who come meanwhile share what is found out.
+        let _asking = self.rights.asking.lock().await;
         if self.rights.believes(&name) {
             return true;
         }
@@ -56,8 +73,7 @@ impl Session {
         let Ok(body) = nulls.encode_query(self.version.get(), &proof(schema)) else {
             return false;
         };
-        let asked = self.ask_beside(opcode::QUERY, body);
-        let Ok(Some(reply)) = tokio::time::timeout(PATIENCE, asked).await else {
+        let Some(reply) = self.ask_beside(opcode::QUERY, body).await else {
             return false;
         };
         let code = response::message(reply.header, &reply.body).and_then(error::read);
