@@ -92,18 +92,25 @@ async fn a_filter_that_outgrows_its_overlay_is_rebuilt_and_misses_nothing() {
         .take(1500)
         .collect();
     let insert = format!(
-        "INSERT INTO {}.wide_row (keyspace_name, table_name, shard, partition_key, version, row_version, row_epoch, \
-         state, generation) VALUES ('shop', 'orders', {FIRST_SHARD}, ?, ?, ?, 0, 'COMPLETED', 1)",
+        "INSERT INTO {}.wide_row (keyspace_name, table_name, shard, partition_key, row_version, row_epoch, \
+         state, generation) VALUES ('shop', 'orders', {FIRST_SHARD}, ?, ?, 0, 'COMPLETED', 1)",
         control.keyspace.name
     );
     let insert = control.session.prepare(insert).await.expect("prepared");
     let writes = (1_i64..).zip(&ids).map(|(version, id)| {
-        let values = (id.key.bytes().to_vec(), version, version);
+        let values = (id.key.bytes().to_vec(), version);
         control.session.execute_unpaged(&insert, values)
     });
     for written in futures::future::join_all(writes).await {
         written.expect("written");
     }
+    // Last, as the store never lets a version be seen before the rows below it.
+    let version = format!(
+        "INSERT INTO {}.wide_row (keyspace_name, table_name, shard, version) VALUES ('shop', 'orders', {FIRST_SHARD}, 1500)",
+        control.keyspace.name
+    );
+    let written = control.session.query_unpaged(version, ()).await;
+    written.expect("written");
     knowing.polled().await;
     assert!(ids.iter().all(|id| knowing.might_be_split(id)));
     // Keys may come in over several polls, so what follows a rebuild is in the overlay again.
