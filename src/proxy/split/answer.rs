@@ -67,7 +67,6 @@ impl Session {
             resumed: resumed.clone(),
             bytes_max: read.cut.map(|cut| cut.bytes_max),
             fingerprint: asked.fingerprint(&read.text, &read.table),
-            budget: &self.proxy.split_reads,
             deadline: Instant::now() + patience(readable),
         };
         if keys.len() > 1 && self.version.get() == Version::V3 {

@@ -15,9 +15,9 @@ use crate::rewrite::rows::{Page, join};
 use crate::rewrite::warnings::Warnings;
 
 /// Before anything is known of the rows, so few are asked for that even very large ones do no harm.
-pub(super) const FIRST_ROWS: u32 = 16;
+const FIRST_ROWS: u32 = 16;
 /// How much more than before is asked for at once.
-pub(super) const GROWTH: u32 = 4;
+const GROWTH: u32 = 4;
 
 /// A page that must not become too large.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,8 @@ impl Session {
         let (mut messages, mut warnings) = (Vec::new(), Warnings::default());
         let mut read = Read::default();
         loop {
-            let size = i32::try_from(cut.next_rows(&read)).ok()?;
+            let rows = cut.next_rows(&read);
+            let size = i32::try_from(rows).ok()?;
             let piece = asked::with_page(version, request, Some(size), state.as_deref())?;
             let reply = self.ask_beside(piece.header.opcode, piece.body).await?;
             if reply.header.opcode != opcode::RESULT {
@@ -80,7 +81,7 @@ impl Session {
             let (texts, message) = parts.ok()?;
             warnings.add(texts.into_iter().map(str::to_owned).collect());
             let page = Page::read(message.rest())?;
-            read.add(size, &page);
+            read.add(rows, page.row_count, page.rows.len());
             state = page.paging_state.map(<[u8]>::to_vec);
             messages.push(message.rest().to_vec());
             if state.is_none() || read.rows >= cut.page_rows || read.bytes >= cut.bytes_max {
@@ -100,35 +101,36 @@ enum Piece {
 
 /// What was read of a page so far.
 #[derive(Debug, Default)]
-struct Read {
-    rows: u32,
-    bytes: usize,
+pub(super) struct Read {
+    pub(super) rows: u32,
+    pub(super) bytes: usize,
     /// How many rows were asked for last.
     asked: u32,
 }
 
 impl Read {
-    fn add(&mut self, asked: i32, page: &Page<'_>) {
-        self.asked = asked.unsigned_abs();
-        self.rows = self.rows.saturating_add(page.row_count as u32);
-        self.bytes = self.bytes.saturating_add(page.rows.len());
+    pub(super) fn add(&mut self, asked: u32, rows: usize, bytes: usize) {
+        self.asked = asked;
+        self.rows = self.rows.saturating_add(rows as u32);
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// How many rows the next piece has: about what is left of the bytes, as the rows so far were.
+    pub(super) fn next_rows(&self, bytes_max: usize) -> u32 {
+        if self.rows == 0 {
+            return FIRST_ROWS;
+        }
+        let row_bytes = (self.bytes / self.rows as usize).max(1);
+        let fitting = bytes_max.saturating_sub(self.bytes) / row_bytes;
+        let fitting = u32::try_from(fitting).unwrap_or(u32::MAX);
+        fitting.min(self.asked.saturating_mul(GROWTH)).max(1)
     }
 }
 
 impl Cut {
-    /// How many rows the next piece has: about what is left of the bytes, as the rows so far were.
     fn next_rows(&self, read: &Read) -> u32 {
         let left = self.page_rows.saturating_sub(read.rows).max(1);
-        let grown = match read.rows {
-            0 => FIRST_ROWS,
-            rows => {
-                let row_bytes = (read.bytes / rows as usize).max(1);
-                let fitting = self.bytes_max.saturating_sub(read.bytes) / row_bytes;
-                let fitting = u32::try_from(fitting).unwrap_or(u32::MAX);
-                fitting.min(read.asked.saturating_mul(GROWTH)).max(1)
-            }
-        };
-        left.min(grown)
+        left.min(read.next_rows(self.bytes_max))
     }
 }
 

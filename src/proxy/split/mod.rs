@@ -50,7 +50,7 @@ pub(super) struct SplitRead {
     state: Option<Result<State, StateError>>,
     /// How large a page of the original may become.
     cut: Option<Cut>,
-    /// Of the request itself and of what is read for it.
+    /// Of the request itself; what is read for it is counted as it comes.
     _bytes: Reserved,
     _held: Held,
 }

@@ -2,7 +2,6 @@
 
 use std::cmp::Ordering;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
@@ -10,11 +9,11 @@ use tokio::time::Instant;
 
 use super::answer::Source;
 use super::asked::{Asked, Kind};
-use super::cut::{FIRST_ROWS, GROWTH};
+use super::cut::Read;
 use super::fallback::Fallback;
 use super::sub_read::{Partition, Place, SubPage};
 use super::{Instead, Reply};
-use crate::proxy::budget::{Budget, Reserved};
+use crate::proxy::budget::Reserved;
 use crate::proxy::session::Session;
 use crate::rewrite::aggregate::{self, Joined};
 use crate::rewrite::bind::{Bound, Key, Limits};
@@ -44,7 +43,6 @@ pub(super) struct Reading<'a> {
     pub(super) bytes_max: Option<usize>,
     /// Of the statement and its values.
     pub(super) fingerprint: u64,
-    pub(super) budget: &'a Arc<Budget>,
     pub(super) deadline: Instant,
 }
 
@@ -209,7 +207,7 @@ impl Reading<'_> {
                 None => partition.read(&place, wanted).await?,
             };
             let more = page.more.clone();
-            filling.take(page, &place)?;
+            filling.take(wanted, page, &place)?;
             match more {
                 Some(mark) => place.mark = Some(mark),
                 None => return Ok(()),
@@ -300,7 +298,7 @@ struct Filling {
     limit_left: Option<u32>,
     partition_left: Option<u32>,
     pages: Vec<SubPage>,
-    bytes: usize,
+    read: Read,
     warnings: Warnings,
     /// Behind the last row.
     position: Option<Place>,
@@ -309,7 +307,12 @@ struct Filling {
 impl Filling {
     fn new(reading: &Reading<'_>) -> Result<Self, Instead> {
         Ok(Self {
-            reserved: reading.budget.reserve(0).ok_or(Fallback::Size)?,
+            reserved: reading
+                .session
+                .proxy
+                .split_reads
+                .reserve(0)
+                .ok_or(Fallback::Size)?,
             bytes_max: reading.bytes_max,
             page_left: reading.page_rows(),
             limit_left: match &reading.resumed {
@@ -318,7 +321,7 @@ impl Filling {
             },
             partition_left: None,
             pages: Vec::new(),
-            bytes: 0,
+            read: Read::default(),
             warnings: Warnings::default(),
             position: None,
         })
@@ -335,20 +338,8 @@ impl Filling {
         }
         let limits = [self.page_left, self.limit_left, self.partition_left];
         let limits = limits.into_iter().flatten();
-        limits.fold(self.fitting().unwrap_or(CHUNK_ROWS), u32::min)
-    }
-
-    /// How many rows have room, as the rows so far were.
-    fn fitting(&self) -> Option<u32> {
-        let left = self.bytes_max?.saturating_sub(self.bytes);
-        let rows: usize = self.pages.iter().map(|page| page.row_count).sum();
-        let Some(row_bytes) = self.bytes.checked_div(rows) else {
-            return Some(FIRST_ROWS);
-        };
-        let fitting = u32::try_from(left / row_bytes.max(1)).unwrap_or(u32::MAX);
-        let before = self.pages.last().map_or(0, |page| page.row_count) as u32;
-        let grown = before.saturating_mul(GROWTH).clamp(FIRST_ROWS, CHUNK_ROWS);
-        Some(fitting.clamp(1, grown))
+        let fitting = self.bytes_max.map(|max| self.read.next_rows(max));
+        limits.chain(fitting).fold(CHUNK_ROWS, u32::min)
     }
 
     fn is_full(&self) -> bool {
@@ -357,7 +348,7 @@ impl Filling {
 
     /// It has enough bytes, and a place to go on from.
     fn is_cut(&self) -> bool {
-        self.position.is_some() && self.bytes_max.is_some_and(|max| self.bytes >= max)
+        self.position.is_some() && self.bytes_max.is_some_and(|max| self.read.bytes >= max)
     }
 
     /// As Cassandra says it: the page is full, and nothing says that this was all.
@@ -367,7 +358,7 @@ impl Filling {
         is_full && self.limit_left != Some(0) && !used_up
     }
 
-    fn take(&mut self, mut page: SubPage, place: &Place) -> Result<(), Instead> {
+    fn take(&mut self, asked: u32, mut page: SubPage, place: &Place) -> Result<(), Instead> {
         let rows = page.row_count as u32;
         for left in [
             &mut self.page_left,
@@ -379,10 +370,10 @@ impl Filling {
         {
             *left = left.checked_sub(rows).ok_or(Fallback::Unexpected)?;
         }
-        self.bytes += page.rows().len();
+        self.read.add(asked, page.row_count, page.rows().len());
         // Once as it came and once in the reply.
         let has_room = self.reserved.grow(2 * page.rows().len());
-        if self.bytes > REPLY_BYTES_MAX || !has_room {
+        if self.read.bytes > REPLY_BYTES_MAX || !has_room {
             return Err(Fallback::Size.into());
         }
         self.warnings.add(std::mem::take(&mut page.warnings));
