@@ -35,19 +35,6 @@ impl Columns {
         message.rest().is_empty().then_some(columns)
     }
 
-    /// From what follows the id of a PREPARED reply in v5: the id of the result's metadata, and the result's columns.
-    pub fn of_prepared(rest: &[u8]) -> Option<(&[u8], Self)> {
-        let mut message = Cursor::new(rest);
-        let id = message.short_bytes().ok()?;
-        let flags = message.int().ok()?;
-        let count = message.count("count of bound values").ok()?;
-        for _ in 0..message.count("count of key columns").ok()? {
-            message.short().ok()?;
-        }
-        Self::read_columns(&mut message, flags, count)?;
-        Some((id, Self::read(message.rest())?))
-    }
-
     fn read_columns(message: &mut Cursor<'_>, flags: i32, count: usize) -> Option<Self> {
         let global = flags & metadata_flag::GLOBAL_TABLE_SPEC != 0;
         if global && count > 0 {

@@ -2,7 +2,7 @@
 //!
 //! Rows are relayed as bytes. They are the same in every protocol version, so nothing here looks into a value.
 
-use crate::protocol::response::result::{TYPE_DEPTH_MAX, kind, metadata_flag, skip_type};
+use crate::protocol::response::result::{kind, metadata_flag, read_columns};
 use crate::protocol::types::{Cursor, Write, int_len};
 
 /// The reply to one sub-read.
@@ -36,12 +36,7 @@ impl<'a> Page<'a> {
             _ => message.bytes().ok()?,
         };
         let before = message.rest();
-        if flags & metadata_flag::METADATA_CHANGED != 0 {
-            message.short_bytes().ok()?;
-        }
-        if flags & metadata_flag::NO_METADATA == 0 {
-            skip_columns(&mut message, flags, column_count)?;
-        }
+        read_columns(&mut message, flags, column_count).ok()?;
         let columns = &before[..before.len() - message.rest().len()];
         let row_count = message.count("row count").ok()?;
         let rows = message.rest();
@@ -65,23 +60,6 @@ impl<'a> Page<'a> {
             .map(|_| cursor.bytes().ok())
             .collect()
     }
-}
-
-fn skip_columns(message: &mut Cursor<'_>, flags: i32, count: usize) -> Option<()> {
-    let global = flags & metadata_flag::GLOBAL_TABLE_SPEC != 0;
-    if global {
-        message.string().ok()?;
-        message.string().ok()?;
-    }
-    for _ in 0..count {
-        if !global {
-            message.string().ok()?;
-            message.string().ok()?;
-        }
-        message.string().ok()?;
-        skip_type(message, TYPE_DEPTH_MAX).ok()?;
-    }
-    Some(())
 }
 
 /// Whether the bytes are that many rows and nothing else.

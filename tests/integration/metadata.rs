@@ -1,6 +1,7 @@
 //! Replies composed from those of a table with another name are byte for byte what Cassandra says of the original.
 
 use narrows::protocol::response;
+use narrows::protocol::response::result::PreparedColumns;
 use narrows::protocol::{Header, Version};
 use narrows::rewrite::metadata::Columns;
 use narrows::rewrite::rows::{Heading, Page, compose};
@@ -181,8 +182,9 @@ fn source(client: &mut RawClient, keyspace: &str, selectors: &str, page_size: i3
         "SELECT {selectors} FROM {keyspace}.elsewhere_7 WHERE k = ? AND narrows_generation = ? AND narrows_bucket = ?"
     );
     let (id, rest) = prepared(client, &text);
-    let (metadata_id, columns) = Columns::of_prepared(&rest).expect("columns");
-    assert_eq!(metadata_id, id.1, "{selectors}");
+    let described = PreparedColumns::read(&rest).expect("columns");
+    assert_eq!(described.result_metadata_id, id.1, "{selectors}");
+    let columns = Columns::read(described.result_metadata).expect("columns");
     let parameters = Parameters {
         skip_metadata: true,
         page_size: Some(page_size),

@@ -141,7 +141,8 @@ pub fn value<'a>(names: &[String], row: &'a Row, name: &str) -> Option<&'a [u8]>
     row.get(index)?.as_deref()
 }
 
-fn read_columns(
+/// The names of a result's columns, from behind its paging state; empty under NO_METADATA.
+pub(crate) fn read_columns(
     message: &mut Cursor<'_>,
     flags: i32,
     column_count: usize,
@@ -173,7 +174,7 @@ fn read_columns(
 pub(crate) const TYPE_DEPTH_MAX: usize = 64;
 
 /// Steps over an `[option]` that names a type.
-pub(crate) fn skip_type(message: &mut Cursor<'_>, depth: usize) -> Result<(), ProtocolError> {
+fn skip_type(message: &mut Cursor<'_>, depth: usize) -> Result<(), ProtocolError> {
     let Some(depth) = depth.checked_sub(1) else {
         return Err(ProtocolError::Truncated("type nested too deeply"));
     };
