@@ -26,7 +26,7 @@ class Node:
         self.log = self.directory / "system.log"
         self.console = self.directory / "console.log"
         # On the command line of the process, to tell it from a stranger that got its pid later.
-        self.marker = f"-Dnarrows.cluster.node={self.directory}"
+        self.marker = f"-Dnarrows.cluster.node={self.directory.resolve()}"
 
     def __str__(self) -> str:
         return f"{self.spec.name}/node{self.number} ({self.address}:{CQL_PORT})"
