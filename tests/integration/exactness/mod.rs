@@ -72,6 +72,11 @@ fn queries() -> usize {
     queries * scale()
 }
 
+/// Fewer of them ask more of each table; a replay is one.
+fn rounds() -> usize {
+    std::env::var("ROUNDS").map_or(ROUNDS_MAX, |text| text.parse().expect("ROUNDS is a number"))
+}
+
 /// Past the capture of the test harness: a long run shows where it is.
 fn say(text: &str) {
     // A closed stderr is no reason to fail.
@@ -82,7 +87,7 @@ fn say(text: &str) {
 fn run(test: &str, cluster: &Cluster, since_5: bool, thirds: usize) {
     let (queries, seed) = ((queries() * thirds / 3).max(1), seed());
     say(&format!("{test}: {queries} queries, seed {seed}"));
-    let per_round = (queries / ROUNDS_MAX).max(QUERIES_PER_ROUND_MIN);
+    let per_round = (queries / rounds()).max(QUERIES_PER_ROUND_MIN);
     let everywhere = format!(
         "'class': 'SimpleStrategy', 'replication_factor': {}",
         cluster.nodes().len()
@@ -253,6 +258,7 @@ impl Round {
             if let Err(difference) = self.sides.compare(&question) {
                 differences += 1;
                 self.report(index, &question, &difference);
+                self.ask_again(&question);
             }
             if differences >= DIFFERENCES_MAX {
                 break;
@@ -301,11 +307,29 @@ impl Round {
         self.wire.settle();
     }
 
+    /// Whether it passes, and whether it is a matter of replicas.
+    fn ask_again(&mut self, question: &Question) {
+        let at_all = Question {
+            consistency: wire::ALL,
+            ..question.clone()
+        };
+        for (how, question) in [
+            ("again", question),
+            ("at ALL", &at_all),
+            ("again", question),
+        ] {
+            match self.sides.compare(question) {
+                Ok(()) => say(&format!("  {how}: no difference")),
+                Err(difference) => say(&format!("  {how}: {difference}")),
+            }
+        }
+    }
+
     fn report(&self, index: usize, question: &Question, difference: &compare::Difference) {
         let buckets: Vec<usize> = self.splits.iter().map(|split| split.buckets).collect();
         say(&format!(
             "\ndifference in query {index} of seed {}, {difference}\n  table: {}\n  buckets: {buckets:?}\n  statement: {}\n  \
-             asked: {question:?}\n  replay: SEED={} QUERIES={} cargo test --test integration -- --exact exactness::{} --nocapture",
+             asked: {question:?}\n  replay: SEED={} QUERIES={} ROUNDS=1 cargo test --test integration -- --exact exactness::{} --nocapture",
             self.seed,
             self.schema.create(),
             question.text,
