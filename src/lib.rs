@@ -39,6 +39,7 @@ pub mod app;
 pub mod proxy;
 
 pub mod filter;
+pub mod pipeline;
 pub mod protocol;
 pub mod rewrite;
 pub mod schema;

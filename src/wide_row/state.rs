@@ -91,7 +91,11 @@ pub enum Step {
     Copy,
     Verify,
     Complete(PostSplitData),
-    Fail(String),
+    Fail {
+        reason: String,
+        /// This one and those before it, since one was completed.
+        failures: i32,
+    },
 }
 
 impl Step {
@@ -104,7 +108,7 @@ impl Step {
             Self::Copy => State::Copying,
             Self::Verify => State::Verifying,
             Self::Complete(_) => State::Completed,
-            Self::Fail(_) => State::Failed,
+            Self::Fail { .. } => State::Failed,
         }
     }
 
@@ -117,7 +121,7 @@ impl Step {
             Self::Copy => from == Guarded,
             Self::Verify => from == Copying,
             Self::Complete(_) => from == Verifying,
-            Self::Fail(_) => matches!(from, Detected | Planned | Guarded | Copying | Verifying),
+            Self::Fail { .. } => matches!(from, Detected | Planned | Guarded | Copying | Verifying),
         }
     }
 }
@@ -129,8 +133,19 @@ pub struct PreSplitData {
     pub byte_count: i64,
     pub checksum: Vec<u8>,
     pub newest_write_micros: Option<i64>,
-    /// Where to go on after a crash.
+}
+
+/// How far a stage has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Progress {
+    pub state: State,
+    pub row_count: i64,
+    pub byte_count: i64,
+    /// Where another worker goes on; only the stage itself reads it.
     pub checkpoint: Option<Vec<u8>>,
+    /// Milliseconds since 1970, both.
+    pub began_at: i64,
+    pub changed_at: i64,
 }
 
 /// Where to read the copy, and the strategy that made it.
@@ -178,6 +193,7 @@ pub struct Transition {
     epoch: i32,
     step: Option<Step>,
     reason: Option<String>,
+    not_before: Option<i64>,
 }
 
 /// An epoch below zero: the shard is retired and takes no new splits.
@@ -207,7 +223,7 @@ impl Transition {
             return Err(Illegal::Order { from, to });
         }
         let reason = match &step {
-            Step::Refuse(reason) | Step::Fail(reason) => Some(reason.clone()),
+            Step::Refuse(reason) | Step::Fail { reason, .. } => Some(reason.clone()),
             _ => None,
         };
         Ok(Self {
@@ -218,6 +234,7 @@ impl Transition {
             epoch: at.epoch,
             step: Some(step),
             reason,
+            not_before: None,
         })
     }
 
@@ -244,7 +261,14 @@ impl Transition {
             epoch: at.epoch,
             step: None,
             reason: None,
+            not_before: None,
         })
+    }
+
+    /// What follows is not tried before this time, in milliseconds since 1970.
+    pub fn not_before(mut self, millis: i64) -> Self {
+        self.not_before = Some(millis);
+        self
     }
 
     pub fn from(&self) -> State {
@@ -270,6 +294,19 @@ impl Transition {
 
     pub fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
+    }
+
+    pub fn earliest(&self) -> Option<i64> {
+        self.not_before
+    }
+
+    /// How many attempts have failed in a row; `None` leaves the number as it is.
+    pub fn failures(&self) -> Option<i32> {
+        match &self.step {
+            Some(Step::Fail { failures, .. }) => Some(*failures),
+            Some(Step::Complete(_)) => Some(0),
+            _ => None,
+        }
     }
 
     pub fn pre_split_data(&self) -> Option<&PreSplitData> {

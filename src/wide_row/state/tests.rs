@@ -20,7 +20,10 @@ fn steps() -> Vec<Step> {
         Step::Copy,
         Step::Verify,
         Step::Complete(PostSplitData::default()),
-        Step::Fail("bucket 3 differs".to_owned()),
+        Step::Fail {
+            reason: "bucket 3 differs".to_owned(),
+            failures: 1,
+        },
     ]
 }
 

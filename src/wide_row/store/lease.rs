@@ -9,9 +9,10 @@ use std::time::Duration;
 use scylla::statement::prepared::PreparedStatement;
 
 use super::cas::{Values, answered, bind, send};
+use super::columns::ProgressColumn;
 use super::{SplitId, Store, StoreError};
-use crate::wide_row::names::Version;
-use crate::wide_row::state::State;
+use crate::wide_row::names::{Generation, Version};
+use crate::wide_row::state::{Progress, State};
 
 /// The right to move one split, until it expires.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,6 +88,21 @@ impl Store {
         let token = lease.token.clone();
         let values = || bind![lease.seconds(), token.clone(); place id; token.clone()];
         self.while_held(&self.statements.renew, values).await
+    }
+
+    /// Writes down how far the work has come.
+    pub async fn save_progress(
+        &self,
+        id: &SplitId,
+        lease: &Lease,
+        generation: Generation,
+        progress: &Progress,
+    ) -> Result<Leased<()>, StoreError> {
+        let column = ProgressColumn::from(progress);
+        let token = lease.token.clone();
+        let values = || bind![column.clone(); place id; token.clone(), generation.0];
+        self.while_held(&self.statements.save_progress, values)
+            .await
     }
 
     /// Gives it back early. An expired one is not an error: then it is free, too.

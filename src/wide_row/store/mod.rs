@@ -14,6 +14,7 @@
 //!    partition is proposed, so whoever sees a version sees all rows below it, acknowledged or not.
 
 mod cas;
+mod columns;
 pub mod connect;
 mod describe;
 mod layout;
@@ -37,7 +38,7 @@ pub use lease::{Lease, Leased};
 pub use nodes::NodeFacts;
 pub use read::{ChangedRow, KeyReading, ShardReading, Split};
 use statements::Statements;
-pub use transition::{Detected, Outcome};
+pub use transition::{Detected, Found, Outcome};
 pub use watched::{SeenTable, WatchedRow};
 
 /// One split's place in the store.

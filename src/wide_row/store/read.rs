@@ -2,15 +2,16 @@
 
 use std::ops::ControlFlow;
 
+use scylla::DeserializeRow;
 use scylla::response::PagingState;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlTimestamp;
-use scylla::{DeserializeRow, DeserializeValue, SerializeValue};
 
 use super::cas::{Values, bind};
+use super::columns::{PostSplitColumn, PreSplitColumn, ProgressColumn};
 use super::{SplitId, Store, StoreError, not_understood};
 use crate::wide_row::names::{Generation, PartitionKey, TableName, Version};
-use crate::wide_row::state::{PostSplitData, PreSplitData, Standing, State};
+use crate::wide_row::state::{PostSplitData, PreSplitData, Progress, Standing, State};
 
 /// More shards than this in one query would make one coordinator do too much at once.
 const SHARDS_PER_QUERY: usize = 64;
@@ -33,6 +34,10 @@ pub struct ChangedRow {
     pub row_epoch: i32,
     /// Writes to the key must be noticed; true for a state that this version does not know.
     pub is_guarded: bool,
+    /// `None`: this version does not know it, or there is none.
+    pub state: Option<State>,
+    /// Milliseconds since 1970.
+    pub not_before: Option<i64>,
 }
 
 /// A key's state together with the version of its shard, from one read.
@@ -42,6 +47,8 @@ pub struct KeyReading {
     /// `None`: the key has no split, or one whose state this version does not know.
     pub standing: Option<Standing>,
     pub is_unknown: bool,
+    /// Milliseconds since 1970.
+    pub not_before: Option<i64>,
 }
 
 /// A split as the table holds it.
@@ -53,11 +60,17 @@ pub struct Split {
     pub lease: Option<String>,
     pub pre_split_data: Option<PreSplitData>,
     pub post_split_data: Option<PostSplitData>,
+    pub progress: Option<Progress>,
     pub reason: Option<String>,
     /// Milliseconds since 1970, like the others.
     pub not_before: Option<i64>,
     pub detected_at: Option<i64>,
     pub changed_at: Option<i64>,
+    /// Attempts that failed since one was completed.
+    pub failures: i32,
+    pub seen_bytes: Option<i64>,
+    /// Buckets of older attempts are gone.
+    pub oldest_generation: Option<Generation>,
 }
 
 impl Store {
@@ -220,6 +233,7 @@ struct RowOfShard {
     row_version: Option<i64>,
     row_epoch: Option<i32>,
     state: Option<String>,
+    not_before: Option<CqlTimestamp>,
 }
 
 impl RowOfShard {
@@ -231,6 +245,8 @@ impl RowOfShard {
             row_epoch: self.row_epoch.unwrap_or(0),
             // A row without a state is only a lease's leftover.
             is_guarded: state.is_some_and(|state| state.is_none_or(State::is_guarded)),
+            state: state.flatten(),
+            not_before: self.not_before.map(|time| time.0),
         })
     }
 }
@@ -242,6 +258,7 @@ struct KeyRow {
     row_epoch: Option<i32>,
     state: Option<String>,
     generation: Option<i32>,
+    not_before: Option<CqlTimestamp>,
 }
 
 impl From<KeyRow> for KeyReading {
@@ -259,6 +276,7 @@ impl From<KeyRow> for KeyReading {
             version: Version(row.version.unwrap_or(0)),
             is_unknown: row.state.is_some() && standing.is_none(),
             standing,
+            not_before: row.not_before.map(|time| time.0),
         }
     }
 }
@@ -273,10 +291,14 @@ struct SplitRow {
     lease: Option<String>,
     pre_split_data: Option<PreSplitColumn>,
     post_split_data: Option<PostSplitColumn>,
+    progress: Option<ProgressColumn>,
     reason: Option<String>,
     not_before: Option<CqlTimestamp>,
     detected_at: Option<CqlTimestamp>,
     changed_at: Option<CqlTimestamp>,
+    failures: Option<i32>,
+    seen_bytes: Option<i64>,
+    oldest_generation: Option<i32>,
 }
 
 impl TryFrom<SplitRow> for Split {
@@ -289,6 +311,7 @@ impl TryFrom<SplitRow> for Split {
             row_epoch: row.row_epoch,
             state: row.state.clone(),
             generation: row.generation,
+            not_before: row.not_before,
         });
         let state = row.state.unwrap_or_default();
         let unknown = || not_understood(format!("a split in state {state:?}"));
@@ -298,84 +321,14 @@ impl TryFrom<SplitRow> for Split {
             lease: row.lease,
             pre_split_data: row.pre_split_data.map(PreSplitData::from),
             post_split_data: row.post_split_data.map(PostSplitData::from),
+            progress: row.progress.and_then(ProgressColumn::read),
             reason: row.reason,
             not_before: row.not_before.map(|time| time.0),
             detected_at: row.detected_at.map(|time| time.0),
             changed_at: row.changed_at.map(|time| time.0),
+            failures: row.failures.unwrap_or(0),
+            seen_bytes: row.seen_bytes,
+            oldest_generation: row.oldest_generation.map(Generation),
         })
-    }
-}
-
-/// The type `pre_split_data`.
-#[derive(Clone, SerializeValue, DeserializeValue)]
-pub(super) struct PreSplitColumn {
-    row_count: Option<i64>,
-    byte_count: Option<i64>,
-    checksum: Option<Vec<u8>>,
-    newest_write_micros: Option<i64>,
-    checkpoint: Option<Vec<u8>>,
-}
-
-impl From<&PreSplitData> for PreSplitColumn {
-    fn from(data: &PreSplitData) -> Self {
-        Self {
-            row_count: Some(data.row_count),
-            byte_count: Some(data.byte_count),
-            checksum: Some(data.checksum.clone()),
-            newest_write_micros: data.newest_write_micros,
-            checkpoint: data.checkpoint.clone(),
-        }
-    }
-}
-
-impl From<PreSplitColumn> for PreSplitData {
-    fn from(column: PreSplitColumn) -> Self {
-        Self {
-            row_count: column.row_count.unwrap_or_default(),
-            byte_count: column.byte_count.unwrap_or_default(),
-            checksum: column.checksum.unwrap_or_default(),
-            newest_write_micros: column.newest_write_micros,
-            checkpoint: column.checkpoint,
-        }
-    }
-}
-
-/// The type `post_split_data`.
-#[derive(Clone, SerializeValue, DeserializeValue)]
-pub(super) struct PostSplitColumn {
-    split_table: Option<String>,
-    strategy: Option<String>,
-    start_event_bucket: Option<i32>,
-    target_event_buckets: Option<i32>,
-    row_count: Option<i64>,
-    byte_count: Option<i64>,
-    checksum: Option<Vec<u8>>,
-}
-
-impl From<&PostSplitData> for PostSplitColumn {
-    fn from(data: &PostSplitData) -> Self {
-        Self {
-            split_table: Some(data.split_table.clone()),
-            strategy: Some(data.strategy.clone()),
-            start_event_bucket: Some(data.start_event_bucket),
-            target_event_buckets: Some(data.target_event_buckets),
-            row_count: Some(data.row_count),
-            byte_count: Some(data.byte_count),
-            checksum: Some(data.checksum.clone()),
-        }
-    }
-}
-
-impl From<PostSplitColumn> for PostSplitData {
-    fn from(column: PostSplitColumn) -> Self {
-        Self {
-            split_table: column.split_table.unwrap_or_default(),
-            strategy: column.strategy.unwrap_or_default(),
-            start_event_bucket: column.start_event_bucket.unwrap_or_default(),
-            target_event_buckets: column.target_event_buckets.unwrap_or_default(),
-            row_count: column.row_count.unwrap_or_default(),
-            byte_count: column.byte_count.unwrap_or_default(),
-            checksum: column.checksum.unwrap_or_default(),
-        }
     }
 }

@@ -31,7 +31,10 @@ const PARTS: [(&str, &str); 6] = [
         "{layout}",
         "keyspace_name = ? AND table_name = ? AND partition_key = ? AND generation = ?",
     ),
-    ("{row}", "partition_key, row_version, row_epoch, state"),
+    (
+        "{row}",
+        "partition_key, row_version, row_epoch, state, not_before",
+    ),
     (
         "{step}",
         "version = ?, row_version = ?, state = ?, generation = ?, row_epoch = ?",
@@ -52,19 +55,18 @@ const SETTLED_SHARD: &str = SHARD;
 const ALL_ROWS: &str = "SELECT {row} FROM {keyspace}.wide_row WHERE {shard}";
 const CHANGED_ROWS: &str =
     "SELECT {row} FROM {keyspace}.wide_row WHERE {shard} AND row_version > ? ALLOW FILTERING";
-const KEY: &str =
-    "SELECT version, epoch, row_epoch, state, generation FROM {keyspace}.wide_row WHERE {split}";
-const SPLIT: &str = "SELECT version, epoch, row_epoch, state, generation, lease, pre_split_data, post_split_data, reason, \
-    not_before, detected_at, changed_at FROM {keyspace}.wide_row WHERE {split}";
+const KEY: &str = "SELECT version, epoch, row_epoch, state, generation, not_before FROM {keyspace}.wide_row WHERE {split}";
+const SPLIT: &str = "SELECT version, epoch, row_epoch, state, generation, lease, pre_split_data, post_split_data, progress, \
+    reason, not_before, detected_at, changed_at, failures, seen_bytes, oldest_generation FROM {keyspace}.wide_row WHERE {split}";
 const BEGIN_SHARD: &str = "UPDATE {keyspace}.wide_row SET version = ?, epoch = 0, epoch_version = ? WHERE {shard} IF version = \
     null";
-const DETECT: &str = "UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, changed_at = ? WHERE {split} IF version < ? \
-    AND epoch = ? AND generation = null";
-const AGAIN: &str = "UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, changed_at = ?, pre_split_data = null, \
-    post_split_data = null, reason = null, lease = null WHERE {split} IF version < ? AND epoch = ? AND generation = ? \
+const DETECT: &str = "UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, changed_at = ?, oldest_generation = ?, \
+    seen_bytes = ? WHERE {split} IF version < ? AND epoch = ? AND generation = null";
+const AGAIN: &str = "UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, changed_at = ?, seen_bytes = ?, pre_split_data = null, \
+    post_split_data = null, progress = null, reason = null, not_before = null, lease = null WHERE {split} IF version < ? AND epoch = ? AND generation = ? \
     AND state = ?";
 const STEP: &str = "UPDATE {keyspace}.wide_row SET {step}, pre_split_data = ?, post_split_data = ?, reason = ?, \
-    changed_at = ? WHERE {split} IF version < ? AND epoch = ? AND generation = ? AND lease = ? AND state \
+    not_before = ?, failures = ?, changed_at = ? WHERE {split} IF version < ? AND epoch = ? AND generation = ? AND lease = ? AND state \
     IN (?, ?)";
 const INVALIDATE: &str = "UPDATE {keyspace}.wide_row SET version = ?, row_version = ?, state = 'INVALIDATED', reason = ?, \
     changed_at = ? WHERE {split} IF version < ? AND generation = ? AND state IN ?";
@@ -74,6 +76,9 @@ const SET_EPOCH: &str = "UPDATE {keyspace}.wide_row SET version = ?, epoch_versi
 const ACQUIRE: &str = "UPDATE {keyspace}.wide_row USING TTL ? SET lease = ? WHERE {split} IF lease = null AND state IN ?";
 const RENEW: &str =
     "UPDATE {keyspace}.wide_row USING TTL ? SET lease = ? WHERE {split} IF lease = ?";
+/// Not part of what is followed, so without a version.
+const SAVE_PROGRESS: &str =
+    "UPDATE {keyspace}.wide_row SET progress = ? WHERE {split} IF lease = ? AND generation = ?";
 const RELEASE: &str = "UPDATE {keyspace}.wide_row SET lease = null WHERE {split} IF lease = ?";
 /// A generation's layout is written once, whoever else thinks that it is his to write.
 const WRITE_FIRST_BUCKET: &str = "UPDATE {keyspace}.wide_row_layout SET split_table = ?, strategy = ?, bucket_count = ?, checksum = ?, \
@@ -110,6 +115,7 @@ pub(super) struct Statements {
     pub(super) acquire: PreparedStatement,
     pub(super) renew: PreparedStatement,
     pub(super) release: PreparedStatement,
+    pub(super) save_progress: PreparedStatement,
     pub(super) write_first_bucket: PreparedStatement,
     pub(super) write_bucket: PreparedStatement,
     pub(super) read_layout: PreparedStatement,
@@ -152,6 +158,7 @@ impl Statements {
             acquire: with.lwt(ACQUIRE).await?,
             renew: with.lwt(RENEW).await?,
             release: with.lwt(RELEASE).await?,
+            save_progress: with.lwt(SAVE_PROGRESS).await?,
             write_first_bucket: with.lwt(WRITE_FIRST_BUCKET).await?,
             write_bucket: with.write(WRITE_BUCKET).await?,
             read_layout: with.versions(READ_LAYOUT).await?,

@@ -3,7 +3,7 @@
 use scylla::value::{CqlTimestamp, MaybeUnset};
 
 use super::cas::{Answer, Ended, bind, change};
-use super::read::{PostSplitColumn, PreSplitColumn};
+use super::columns::{PostSplitColumn, PreSplitColumn};
 use super::{Lease, SplitId, Store, StoreError, not_understood};
 use crate::wide_row::names::{Generation, TableName, Version};
 use crate::wide_row::state::{INVALIDATED_FROM, RETIRED, State, Transition};
@@ -23,21 +23,38 @@ pub enum Detected {
     New(Generation),
     /// A split that is under way, in service, or was just made by another.
     Known,
+    /// An earlier attempt ended in a way that is not tried again so soon.
+    NotYet,
     /// The table is being moved to more shards.
     Retired,
 }
 
+/// How a wide partition was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Found {
+    /// How large the scan was, if there was one.
+    pub bytes: Option<i64>,
+    /// Somebody asked for it, so it is tried at once, whatever became of earlier attempts.
+    pub by_hand: bool,
+}
+
 impl Store {
     /// Writes down that a partition is wide; a split that has ended begins its next generation.
-    pub async fn detect(&self, id: &SplitId) -> Result<Detected, StoreError> {
-        let found = self.read_key(id).await?;
-        if let Some(standing) = found.standing {
+    pub async fn detect(&self, id: &SplitId, found: Found) -> Result<Detected, StoreError> {
+        let reading = self.read_key(id).await?;
+        if let Some(standing) = reading.standing {
             let Ok(again) = Transition::again(standing) else {
                 return Ok(Detected::Known);
             };
-            return self.next_generation(id, found.version, &again).await;
+            let too_early = reading.not_before.is_some_and(|time| now().0 < time);
+            if too_early && !found.by_hand && standing.row_epoch == standing.epoch {
+                return Ok(Detected::NotYet);
+            }
+            return self
+                .next_generation(id, reading.version, &again, found)
+                .await;
         }
-        if found.is_unknown {
+        if reading.is_unknown {
             return Ok(Detected::Known);
         }
         // The statics of a partition without rows come with no row, so they are read apart.
@@ -48,7 +65,7 @@ impl Store {
         };
         match shard.epoch {
             ..=RETIRED => Ok(Detected::Retired),
-            epoch => self.first_generation(id, seen, epoch).await,
+            epoch => self.first_generation(id, seen, epoch, found).await,
         }
     }
 
@@ -57,6 +74,7 @@ impl Store {
         id: &SplitId,
         seen: Version,
         epoch: i32,
+        found: Found,
     ) -> Result<Detected, StoreError> {
         let now = now();
         let first = Generation::first(now.0).ok_or_else(|| {
@@ -65,7 +83,7 @@ impl Store {
         let values = |version: Version| {
             let state = State::Detected.as_str();
             bind![
-                version.0, version.0, state, first.0, epoch, now, now;
+                version.0, version.0, state, first.0, epoch, now, now, first.0, found.bytes;
                 place id;
                 version.0, epoch
             ]
@@ -87,6 +105,7 @@ impl Store {
         id: &SplitId,
         seen: Version,
         again: &Transition,
+        found: Found,
     ) -> Result<Detected, StoreError> {
         let now = now();
         let (from, to) = (again.from().as_str(), again.to().as_str());
@@ -94,7 +113,7 @@ impl Store {
         let epoch = again.epoch();
         let values = |version: Version| {
             bind![
-                version.0, version.0, to, next.0, epoch, now, now;
+                version.0, version.0, to, next.0, epoch, now, now, found.bytes;
                 place id;
                 version.0, epoch, last.0, from
             ]
@@ -128,12 +147,16 @@ impl Store {
         let post = transition.post_split_data().map(PostSplitColumn::from);
         let reason = transition.reason().map(str::to_owned);
         let token = lease.token().to_owned();
+        let not_before = transition.earliest().map(CqlTimestamp);
+        let failures = transition.failures();
         let values = |version: Version| {
             bind![
                 version.0, version.0, to, generation, epoch,
                 MaybeUnset::from_option(pre.clone()),
                 MaybeUnset::from_option(post.clone()),
                 MaybeUnset::from_option(reason.clone()),
+                not_before,
+                MaybeUnset::from_option(failures),
                 now;
                 place id;
                 version.0, epoch, generation, token.clone(), from, to

@@ -222,6 +222,7 @@ impl Model {
                     epoch: 0,
                 };
                 let reading = KeyReading {
+                    not_before: None,
                     version: read.version,
                     standing: Some(standing),
                     is_unknown: false,

@@ -243,15 +243,18 @@ fn own_words(code: i32, text: &str) -> &str {
 
 /// Every node lists the signatures of a function in an order of its own.
 fn sorted_signatures(text: &str) -> String {
-    const SIGNATURES: &str = "(known type signatures: ";
-    let Some((before, list)) = text.split_once(SIGNATURES) else {
+    const SIGNATURES: [&str; 2] = ["(known type signatures: ", "by following signatures: "];
+    let parts = SIGNATURES.iter().find_map(|lead| text.split_once(lead));
+    let Some((before, (list, after))) =
+        parts.and_then(|(before, list)| Some((before, list.rsplit_once(')')?)))
+    else {
         return text.to_owned();
     };
-    let mut list: Vec<&str> = list.trim_end_matches(')').split(", system.").collect();
+    let mut list: Vec<&str> = list.split(", system.").collect();
     list.iter_mut()
         .for_each(|item| *item = item.trim_start_matches("system."));
     list.sort_unstable();
-    format!("{before}{SIGNATURES}{list:?}")
+    format!("{before}{list:?}{after}")
 }
 
 /// Where it is in the body of a RESULT; its length is in front and left out, since it is each side's own, too.
@@ -389,11 +392,16 @@ mod tests {
 
     #[test]
     fn the_order_of_signatures_is_a_nodes_own() {
-        let text = |list: &str| format!("no such avg (known type signatures: {list})");
-        let one = text("system.avg : (int) -> int, system.avg : (map<int, int>) -> int");
-        let other = text("system.avg : (map<int, int>) -> int, system.avg : (int) -> int");
-        assert!(!differ(error(0x2200, &one), error(0x2200, &other)));
-        let fewer = text("system.avg : (int) -> int");
-        assert!(differ(error(0x2200, &one), error(0x2200, &fewer)));
+        let known = |list: &str| format!("no such avg (known type signatures: {list})");
+        let ambiguous =
+            |list: &str| format!("(can be matched by following signatures: {list}): use casts");
+        let texts: [&dyn Fn(&str) -> String; 2] = [&known, &ambiguous];
+        for text in texts {
+            let one = text("system.avg : (int) -> int, system.avg : (map<int, int>) -> int");
+            let other = text("system.avg : (map<int, int>) -> int, system.avg : (int) -> int");
+            assert!(!differ(error(0x2200, &one), error(0x2200, &other)));
+            let fewer = text("system.avg : (int) -> int");
+            assert!(differ(error(0x2200, &one), error(0x2200, &fewer)));
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use narrows::wide_row::layout::{Bucket, Layout};
 use narrows::wide_row::names::{Generation, PartitionKey, TableName};
 use narrows::wide_row::state::{PostSplitData, PreSplitData, Standing, State, Step, Transition};
-use narrows::wide_row::store::{Detected, Lease, Leased, Outcome, SplitId, Store};
+use narrows::wide_row::store::{Detected, Found, Lease, Leased, Outcome, SplitId, Store};
 use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -69,7 +69,7 @@ impl Control {
     /// From nothing, or from an end, to GUARDED; the generation names the buckets to be written.
     pub(crate) fn begin(&self, id: &SplitId) -> (Generation, Lease) {
         self.runtime.block_on(async {
-            let generation = match self.store.detect(id).await {
+            let generation = match self.store.detect(id, Found::default()).await {
                 Ok(Detected::New(generation)) => generation,
                 other => panic!("not detected: {other:?}"),
             };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use narrows::wide_row::layout::{Bucket, Layout};
 use narrows::wide_row::lookup::{Doubt, Standing};
 use narrows::wide_row::names::Generation;
-use narrows::wide_row::store::{Outcome, SplitId};
+use narrows::wide_row::store::{Found, Outcome, SplitId};
 
 use super::control::{Control, key_in_cql, split};
 use super::knowing::Knowing;
@@ -63,7 +63,11 @@ async fn an_answer_is_never_older_than_its_question() {
         let other = (0..).map(|index| split(&format!("other {index}")));
         let mut others = other.filter(|other| other.shard == id.shard);
         let other = others.next().expect("there are many keys");
-        control.store.detect(&other).await.expect("detected");
+        control
+            .store
+            .detect(&other, Found::default())
+            .await
+            .expect("detected");
         assert_eq!(one.find(&id).await, layout);
         invalidate(&control, &id).await;
         for knowing in [&one, &two] {
@@ -142,7 +146,10 @@ async fn keys_that_are_on_their_way_and_keys_that_are_not_are_not_split() {
 /// Brings a detected split to an end, so that the next generation can begin.
 async fn invalidate_after_all(control: &Control, id: &SplitId) {
     let held = super::store::lease(&control.store, id).await;
-    let failed = narrows::wide_row::state::Step::Fail("given up".to_owned());
+    let failed = narrows::wide_row::state::Step::Fail {
+        reason: "given up".to_owned(),
+        failures: 1,
+    };
     super::store::step(&control.store, id, &held, failed).await;
     control.store.release(id, &held).await.expect("released");
 }

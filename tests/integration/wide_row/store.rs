@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use narrows::wide_row::names::{Generation, Version};
 use narrows::wide_row::state::{PostSplitData, PreSplitData, Standing, State, Step, Transition};
-use narrows::wide_row::store::{Detected, Lease, Leased, Outcome, SplitId, Store};
+use narrows::wide_row::store::{Detected, Found, Lease, Leased, Outcome, SplitId, Store};
 
 use super::control::{Control, FIRST_SHARD, SHARDS, split, table};
 use crate::support::cluster;
@@ -31,7 +31,7 @@ pub(crate) async fn lease(store: &Store, id: &SplitId) -> Lease {
 }
 
 pub(crate) async fn detect(store: &Store, id: &SplitId) -> Generation {
-    match store.detect(id).await {
+    match store.detect(id, Found::default()).await {
         Ok(Detected::New(generation)) => generation,
         other => panic!("not detected: {other:?}"),
     }
@@ -52,7 +52,6 @@ fn pre() -> PreSplitData {
         byte_count: 700,
         checksum: vec![1, 2],
         newest_write_micros: Some(5),
-        checkpoint: None,
     }
 }
 
@@ -91,7 +90,10 @@ async fn a_split_lives_through_all_its_states_and_every_step_moves_the_version()
     let control = Control::create(&cluster).await;
     let (store, id) = (&control.store, split("one"));
     let first = detect(store, &id).await;
-    assert_eq!(store.detect(&id).await.expect("known"), Detected::Known);
+    assert_eq!(
+        store.detect(&id, Found::default()).await.expect("known"),
+        Detected::Known
+    );
     let lease = lease(store, &id).await;
     let mut last = store
         .read_shard(&id.table, id.shard)
@@ -170,7 +172,7 @@ async fn a_lost_lease_fences_its_worker_off() {
     let cluster = cluster();
     let control = Control::create(&cluster).await;
     let (store, id) = (&control.store, split("three"));
-    store.detect(&id).await.expect("detected");
+    store.detect(&id, Found::default()).await.expect("detected");
     let first = lease(store, &id).await;
     assert_eq!(
         store
@@ -207,7 +209,7 @@ async fn a_lease_expires_by_itself_and_takes_nothing_with_it() {
     let cluster = cluster();
     let control = Control::create(&cluster).await;
     let (store, id) = (&control.store, split("four"));
-    store.detect(&id).await.expect("detected");
+    store.detect(&id, Found::default()).await.expect("detected");
     let before = store.read_key(&id).await.expect("read");
     let short = Duration::from_secs(1);
     let held = store
@@ -274,10 +276,16 @@ async fn an_epoch_takes_the_whole_table_out_of_service_and_splits_can_be_made_an
 
     store.retire(&table(), SHARDS).await.expect("retired");
     assert_eq!(
-        store.detect(&ids[11]).await.expect("read"),
+        store
+            .detect(&ids[11], Found::default())
+            .await
+            .expect("read"),
         Detected::Retired
     );
-    assert_eq!(store.detect(&ids[0]).await.expect("read"), Detected::Known);
+    assert_eq!(
+        store.detect(&ids[0], Found::default()).await.expect("read"),
+        Detected::Known
+    );
 }
 
 #[tokio::test]
@@ -286,7 +294,7 @@ async fn versions_grow_whoever_writes_and_whatever_the_clocks_say() {
     let control = Control::create(&cluster).await;
     let store = &control.store;
     let id = split("clock");
-    store.detect(&id).await.expect("detected");
+    store.detect(&id, Found::default()).await.expect("detected");
     // A writer whose clock is far ahead: everyone else counts on from there.
     let far = i64::from(u32::MAX) * 1_000_000_000;
     control
@@ -316,7 +324,7 @@ async fn many_writers_of_one_shard_lose_no_version() {
     // Keys of one shard, all detected at once.
     let keys = (0..1000).map(|index| split(&format!("busy {index}")));
     let ids: Vec<SplitId> = keys.filter(|id| id.shard == FIRST_SHARD).take(12).collect();
-    let futures = ids.iter().map(|id| store.detect(id));
+    let futures = ids.iter().map(|id| store.detect(id, Found::default()));
     for detected in futures::future::join_all(futures).await {
         assert!(matches!(detected.expect("detected"), Detected::New(_)));
     }

@@ -1,0 +1,7 @@
+//! The split pipeline: finds wide partitions, copies each into buckets, proves the copy equal, and puts it into service.
+//!
+//! All that a split has reached is in `wide_row`, so any worker may die at any line and another goes on. Nothing here ever
+//! writes to an original. `proxy` and `pipeline` do not know each other: they meet in `wide_row`.
+
+pub mod requests;
+pub mod throttle;
