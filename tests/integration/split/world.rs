@@ -302,6 +302,7 @@ fn write(wire: &mut Wire, schema: &Schema, (key, rows): (i32, i32), now: i32) ->
             clustering: vec![datum(a), datum(b)],
             inserts: has_marker.then_some((written, ttl)).into_iter().collect(),
             deletes: Vec::new(),
+            ttls: Vec::new(),
         });
     }
     wire.settle();
