@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use crate::support::request::{self, Parameters, Value};
-use crate::support::{Codec, RawClient, opcode};
+use crate::support::{Codec, Frame, RawClient, opcode};
 
 pub(crate) const ALL: u16 = 0x0005;
+const UNPREPARED: i32 = 0x2500;
 /// Requests under way at a time.
 const WINDOW: usize = 64;
 
@@ -16,7 +17,14 @@ type Id = (Vec<u8>, Vec<u8>);
 pub(crate) struct Wire {
     client: RawClient,
     prepared: HashMap<String, Id>,
-    under_way: usize,
+    /// By stream.
+    under_way: HashMap<i16, Write>,
+}
+
+struct Write {
+    text: String,
+    values: Vec<Value>,
+    now: i32,
 }
 
 impl Wire {
@@ -24,7 +32,7 @@ impl Wire {
         Self {
             client: RawClient::connect(node, Codec::V5),
             prepared: HashMap::new(),
-            under_way: 0,
+            under_way: HashMap::new(),
         }
     }
 
@@ -40,41 +48,72 @@ impl Wire {
 
     /// Sends a write to all replicas; it has happened when [`Self::settle`] returns.
     pub(crate) fn write(&mut self, text: &str, values: Vec<Value>, now: i32) {
-        let id = self.id(text);
-        let body = request::execute(Codec::V5, &id, &parameters(values, now));
-        if self.under_way == WINDOW {
-            self.receive(text);
+        // Before a stream is taken: preparing waits for those that are.
+        self.id(text);
+        if self.under_way.len() == WINDOW {
+            self.receive();
         }
-        self.client.asking = text.to_owned();
-        self.client.send(1, opcode::EXECUTE, &body);
-        self.under_way += 1;
+        let free = (1..).find(|stream| !self.under_way.contains_key(stream));
+        let write = Write {
+            text: text.to_owned(),
+            values,
+            now,
+        };
+        self.send(free.expect("fewer are under way than there are"), write);
     }
 
-    fn receive(&mut self, text: &str) {
+    fn send(&mut self, stream: i16, write: Write) {
+        let id = &self.prepared[&write.text];
+        let body = request::execute(Codec::V5, id, &parameters(write.values.clone(), write.now));
+        self.client.asking = write.text.clone();
+        self.client.send(stream, opcode::EXECUTE, &body);
+        self.under_way.insert(stream, write);
+    }
+
+    /// A node forgets statements when others prepare many; then the write is sent again.
+    fn receive(&mut self) {
         let reply = self.client.receive();
+        let write = self
+            .under_way
+            .remove(&reply.stream)
+            .expect("a write of ours");
+        let forgotten = reply.error().is_some_and(|(code, _)| code == UNPREPARED);
+        if forgotten {
+            self.prepared.remove(&write.text);
+            self.id(&write.text);
+            return self.send(reply.stream, write);
+        }
+        let text = &write.text;
         assert_eq!(reply.opcode, opcode::RESULT, "{text}: {:?}", reply.error());
-        self.under_way -= 1;
     }
 
     pub(crate) fn settle(&mut self) {
-        while self.under_way > 0 {
-            self.receive("an earlier write");
+        while !self.under_way.is_empty() {
+            self.receive();
         }
     }
 
     /// All rows, from all replicas, as they are at this time.
     pub(crate) fn read(&mut self, text: &str, values: Vec<Value>, now: i32) -> Vec<Row> {
-        let id = self.id(text);
         self.settle();
         let parameters = Parameters {
             skip_metadata: true,
             ..parameters(values, now)
         };
-        let body = request::execute(Codec::V5, &id, &parameters);
         self.client.asking = text.to_owned();
-        let reply = self.client.ask(opcode::EXECUTE, &body);
+        let mut reply = self.execute(text, &parameters);
+        if reply.error().is_some_and(|(code, _)| code == UNPREPARED) {
+            self.prepared.remove(text);
+            reply = self.execute(text, &parameters);
+        }
         assert_eq!(reply.opcode, opcode::RESULT, "{text}: {:?}", reply.error());
         reply.rows().rows
+    }
+
+    fn execute(&mut self, text: &str, parameters: &Parameters) -> Frame {
+        let id = self.id(text);
+        let body = request::execute(Codec::V5, &id, parameters);
+        self.client.ask(opcode::EXECUTE, &body)
     }
 }
 
