@@ -3,5 +3,16 @@
 //! All that a split has reached is in `wide_row`, so any worker may die at any line and another goes on. Nothing here ever
 //! writes to an original. `proxy` and `pipeline` do not know each other: they meet in `wide_row`.
 
+pub mod cells;
+mod checksum;
+pub mod copy;
+mod fail_point;
+pub mod lifetime;
+pub mod partition;
+pub mod plan;
+mod ranges;
+pub mod report;
 pub mod requests;
+pub mod scan;
+pub mod strategy;
 pub mod throttle;

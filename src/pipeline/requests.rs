@@ -1,10 +1,13 @@
 //! Requests of background work: on our own v5 connections, at the pace that the throttle allows.
 
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::time::sleep;
+
 use super::throttle::{Throttle, Went};
-use crate::upstream::pool::{Pool, PoolError, SubRead, SubReply};
+use crate::upstream::pool::{Pool, PoolError, Prepared, SubRead, SubReply};
 
 /// Beyond Cassandra's own limits, so that its answer comes first.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -38,7 +41,39 @@ impl Requests {
         self.throttle.note(began.elapsed(), went(&result));
         result
     }
+
+    pub async fn prepare(&self, text: &str) -> Result<Arc<Prepared>, PoolError> {
+        self.pool.prepared(text, &[], PATIENCE).await
+    }
+
+    /// Writes a batch, again and again while the cluster is busy: what it writes is the same each time.
+    pub async fn batch(
+        &self,
+        statements: &[Arc<Prepared>],
+        body: &[u8],
+        (replication, partition): (&[(String, String)], &[u8]),
+    ) -> Result<(), PoolError> {
+        let mut pause = PAUSE_MIN;
+        loop {
+            self.throttle.take(body.len()).await;
+            let route = self.pool.replicas(replication, partition);
+            let began = Instant::now();
+            let result = self.pool.batch(statements, body, &route, PATIENCE).await;
+            let went = went(&result);
+            self.throttle.note(began.elapsed(), went);
+            match result {
+                Err(_) if went == Went::Badly && pause < PAUSE_MAX => {}
+                result => return result.map(drop),
+            }
+            sleep(pause).await;
+            pause *= 2;
+        }
+    }
 }
+
+/// Between attempts of a write while the cluster is busy; past the longest it is given up for now.
+const PAUSE_MIN: Duration = Duration::from_millis(250);
+const PAUSE_MAX: Duration = Duration::from_secs(16);
 
 /// Unavailable, overloaded, bootstrapping, and timeouts of writes and reads.
 const BUSY: [i32; 5] = [0x1000, 0x1001, 0x1002, 0x1100, 0x1200];

@@ -1,12 +1,12 @@
-//! BATCH (native_protocol_v5 §4.1.7): texts and prepared ids, each with its values.
+//! BATCH (native_protocol_v5 §4.1.7): texts and prepared ids, each with its values; and one of our own in v5, written.
 
 use std::borrow::Cow;
 
-use super::parameters::Parameters;
+use super::parameters::{Parameters, flag};
 use super::query;
 use crate::protocol::ProtocolError;
 use crate::protocol::header::Version;
-use crate::protocol::types::Cursor;
+use crate::protocol::types::{Cursor, Value, Write};
 
 /// One statement of a batch.
 pub enum Statement<'a> {
@@ -54,6 +54,53 @@ pub fn keyspace<'a>(
     mut rest: Cursor<'a>,
 ) -> Result<Option<&'a str>, ProtocolError> {
     Ok(Parameters::read(version, &mut rest)?.keyspace)
+}
+
+/// An unlogged BATCH of our own in v5, written statement by statement.
+#[derive(Debug, Clone, Default)]
+pub struct OwnBatch {
+    count: u16,
+    statements: Vec<u8>,
+}
+
+const UNLOGGED: u8 = 1;
+
+impl OwnBatch {
+    /// Adds a prepared statement; `false`: no more fit.
+    pub fn push(&mut self, id: &[u8], values: &[Value<'_>]) -> bool {
+        let (Some(count), Ok(length)) = (self.count.checked_add(1), u16::try_from(values.len()))
+        else {
+            return false;
+        };
+        self.count = count;
+        self.statements.put_byte(1);
+        self.statements.put_short_bytes(id);
+        self.statements.put_short(length);
+        for value in values {
+            self.statements.put_value(*value);
+        }
+        true
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.statements.len()
+    }
+
+    /// The envelope's body.
+    pub fn encode(&self, consistency: u16, now_in_seconds: i32) -> Vec<u8> {
+        let mut body = Vec::with_capacity(self.statements.len() + 16);
+        body.put_byte(UNLOGGED);
+        body.put_short(self.count);
+        body.extend_from_slice(&self.statements);
+        body.put_short(consistency);
+        body.put_int(flag::NOW_IN_SECONDS.cast_signed());
+        body.put_int(now_in_seconds);
+        body
+    }
 }
 
 #[cfg(test)]

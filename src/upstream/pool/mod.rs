@@ -108,6 +108,12 @@ pub enum PoolError {
     Encode(ProtocolError),
 }
 
+/// A request ready to be sent: flags and opcode of its header, and its body.
+struct Request {
+    kind: (u8, u8),
+    body: Vec<u8>,
+}
+
 /// The connections of one thread.
 pub struct Pool {
     config: Arc<PoolConfig>,
@@ -160,16 +166,47 @@ impl Pool {
         route: &[SocketAddr],
         within: Duration,
     ) -> Result<SubReply, PoolError> {
-        let deadline = after(within);
+        let body = request.encode(&prepared.id, &prepared.result_metadata_id);
+        let request = Request {
+            kind: (request.header_flags(), opcode::EXECUTE),
+            body: body.map_err(PoolError::Encode)?,
+        };
+        let statements = std::slice::from_ref(prepared);
+        self.sent(statements, &request, route, after(within)).await
+    }
+
+    /// Sends a BATCH of these statements, by the same rules.
+    pub async fn batch(
+        &self,
+        statements: &[Arc<Prepared>],
+        body: &[u8],
+        route: &[SocketAddr],
+        within: Duration,
+    ) -> Result<SubReply, PoolError> {
+        let request = Request {
+            kind: (0, opcode::BATCH),
+            body: body.to_vec(),
+        };
+        self.sent(statements, &request, route, after(within)).await
+    }
+
+    async fn sent(
+        &self,
+        statements: &[Arc<Prepared>],
+        request: &Request,
+        route: &[SocketAddr],
+        deadline: Instant,
+    ) -> Result<SubReply, PoolError> {
         let mut result = Err(PoolError::Unreachable);
         for _ in 0..ATTEMPTS_MAX {
-            result = self.attempt(prepared, request, route, deadline).await;
+            result = self.attempt(statements, request, route, deadline).await;
             if !matches!(result, Err(PoolError::Unsent(_))) {
                 break;
             }
         }
         if matches!(result, Err(PoolError::Changed)) {
-            self.statements.borrow_mut().forget(prepared);
+            let mut known = self.statements.borrow_mut();
+            statements.iter().for_each(|stale| known.forget(stale));
         }
         self.config.metrics.ended(&result);
         result
@@ -177,41 +214,44 @@ impl Pool {
 
     async fn attempt(
         &self,
-        prepared: &Arc<Prepared>,
-        request: &SubRead<'_>,
+        statements: &[Arc<Prepared>],
+        request: &Request,
         route: &[SocketAddr],
         deadline: Instant,
     ) -> Result<SubReply, PoolError> {
         let link = self.link(route, deadline).await?;
-        let first = self.execute_on(&link, prepared, request, deadline).await;
+        let first = self.ask_on(&link, statements, request, deadline).await;
         match first {
-            // Evicted, altered, or restarted: once more with the statement prepared again, which has read nothing yet.
+            // Evicted, altered, or restarted: once more with the statements prepared again, since nothing has happened yet.
             Err(PoolError::Refused { code, .. }) if code == ErrorCode::Unprepared as i32 => {
-                self.execute_on(&link, prepared, request, deadline).await
+                self.ask_on(&link, statements, request, deadline).await
             }
             other => other,
         }
     }
 
-    async fn execute_on(
+    async fn ask_on(
         &self,
         link: &Link,
-        prepared: &Arc<Prepared>,
-        request: &SubRead<'_>,
+        statements: &[Arc<Prepared>],
+        request: &Request,
         deadline: Instant,
     ) -> Result<SubReply, PoolError> {
-        let since = self.made_known(link, prepared, deadline).await?;
-        let body = request
-            .encode(&prepared.id, &prepared.result_metadata_id)
-            .map_err(PoolError::Encode)?;
+        let mut since = Vec::with_capacity(statements.len());
+        for prepared in statements {
+            since.push(self.made_known(link, prepared, deadline).await?);
+        }
         self.count_execute(link.address());
-        let kind = (request.header_flags(), opcode::EXECUTE);
-        let reply = link.ask(kind, body, deadline).await?;
+        let reply = link
+            .ask(request.kind, request.body.clone(), deadline)
+            .await?;
         let answer = reply::answered(link.address(), reply);
         if let Err(PoolError::Refused { code, .. }) = &answer
             && *code == ErrorCode::Unprepared as i32
         {
-            link.forget(&prepared.id, since);
+            for (prepared, since) in statements.iter().zip(since) {
+                link.forget(&prepared.id, since);
+            }
         }
         answer
     }

@@ -101,7 +101,7 @@ impl Store {
     }
 
     /// The columns that not everybody sees as they are.
-    async fn masked(&self, names: (&str, &str)) -> Result<Vec<(String,)>, StoreError> {
+    pub(super) async fn masked(&self, names: (&str, &str)) -> Result<Vec<(String,)>, StoreError> {
         // Before 5.0 there are no masks, and no table of them.
         let table: Vec<(Uuid,)> = self.schema_rows(TABLE_ID, MASKS_TABLE).await?;
         match table.is_empty() {
@@ -110,7 +110,7 @@ impl Store {
         }
     }
 
-    async fn schema_rows<Row>(
+    pub(super) async fn schema_rows<Row>(
         &self,
         text: &str,
         names: (&str, &str),

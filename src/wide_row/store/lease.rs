@@ -105,6 +105,18 @@ impl Store {
             .await
     }
 
+    /// A completed split was compared once more, long after, and is equal: that is not asked for again.
+    pub async fn prove_again(
+        &self,
+        id: &SplitId,
+        lease: &Lease,
+        generation: Generation,
+    ) -> Result<Leased<()>, StoreError> {
+        let token = lease.token.clone();
+        let values = || bind![; place id; token.clone(), generation.0];
+        self.while_held(&self.statements.prove_again, values).await
+    }
+
     /// Gives it back early. An expired one is not an error: then it is free, too.
     pub async fn release(&self, id: &SplitId, lease: &Lease) -> Result<(), StoreError> {
         let values = || bind![; place id; lease.token.clone()];

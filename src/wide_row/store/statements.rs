@@ -79,6 +79,8 @@ const RENEW: &str =
 /// Not part of what is followed, so without a version.
 const SAVE_PROGRESS: &str =
     "UPDATE {keyspace}.wide_row SET progress = ? WHERE {split} IF lease = ? AND generation = ?";
+const PROVE_AGAIN: &str = "UPDATE {keyspace}.wide_row SET not_before = null WHERE {split} IF lease = ? AND generation = ? \
+    AND state = 'COMPLETED'";
 const RELEASE: &str = "UPDATE {keyspace}.wide_row SET lease = null WHERE {split} IF lease = ?";
 /// A generation's layout is written once, whoever else thinks that it is his to write.
 const WRITE_FIRST_BUCKET: &str = "UPDATE {keyspace}.wide_row_layout SET split_table = ?, strategy = ?, bucket_count = ?, checksum = ?, \
@@ -116,6 +118,7 @@ pub(super) struct Statements {
     pub(super) renew: PreparedStatement,
     pub(super) release: PreparedStatement,
     pub(super) save_progress: PreparedStatement,
+    pub(super) prove_again: PreparedStatement,
     pub(super) write_first_bucket: PreparedStatement,
     pub(super) write_bucket: PreparedStatement,
     pub(super) read_layout: PreparedStatement,
@@ -159,6 +162,7 @@ impl Statements {
             renew: with.lwt(RENEW).await?,
             release: with.lwt(RELEASE).await?,
             save_progress: with.lwt(SAVE_PROGRESS).await?,
+            prove_again: with.lwt(PROVE_AGAIN).await?,
             write_first_bucket: with.lwt(WRITE_FIRST_BUCKET).await?,
             write_bucket: with.write(WRITE_BUCKET).await?,
             read_layout: with.versions(READ_LAYOUT).await?,

@@ -1,0 +1,164 @@
+//! How long rows live on by their markers. A marker cannot be read: its row is there, or not, at some `now_in_seconds`.
+//!
+//! Only rows whose cells all expire are asked for. Any other row is there as long as its lasting cell is, marker or not.
+
+use std::collections::HashSet;
+
+use super::cells::{Row, key_is};
+use super::partition::{ALL, Partition};
+use super::requests::Requests;
+use super::scan::{ScanError, original};
+use crate::protocol::types::{Cursor, Value};
+use crate::rewrite::rows::Page;
+use crate::schema::TableSchema;
+use crate::statement::quoted;
+use crate::upstream::pool::SubRead;
+
+/// The latest second that every version understands.
+const LAST_SECOND: i32 = i32::MAX;
+const PAGE_ROWS: i32 = 5_000;
+/// About what a key takes in a reply.
+const KEY_BYTES: usize = 32;
+
+/// The marker that a copy of a row needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marker {
+    /// The row is there exactly as long as its cells are.
+    None,
+    /// It outlives its cells by a marker with this TTL; 0 for ever.
+    Ttl(i32),
+}
+
+pub struct Lifetimes<'a> {
+    pub requests: &'a Requests,
+    pub schema: &'a TableSchema,
+    pub partition: &'a Partition,
+    /// When the rows were read.
+    pub now: i32,
+}
+
+impl Lifetimes<'_> {
+    /// One for each row, which are consecutive rows of the partition.
+    pub async fn markers(&self, rows: &[Row]) -> Result<Vec<Marker>, ScanError> {
+        let mut markers = vec![Marker::None; rows.len()];
+        let same = |one: &Row, other: &Row| one.cells_ttl() == other.cells_ttl();
+        let mut first = 0;
+        for run in rows.chunk_by(same) {
+            if let Some(ttl) = run[0].cells_ttl() {
+                let alive = self.alive(run, ttl).await?;
+                for (index, row) in run.iter().enumerate() {
+                    if alive.contains(&row.clustering) {
+                        markers[first + index] = self.marker(row, ttl).await?;
+                    }
+                }
+            }
+            first += run.len();
+        }
+        Ok(markers)
+    }
+
+    /// The marker of a row that is still there when its cells are gone.
+    async fn marker(&self, row: &Row, cells_ttl: i32) -> Result<Marker, ScanError> {
+        let run = std::slice::from_ref(row);
+        let (mut alive, mut gone) = (cells_ttl, LAST_SECOND - self.now);
+        if self.is_alive(run, gone).await? {
+            return Ok(Marker::Ttl(0));
+        }
+        while gone - alive > 1 {
+            let middle = alive + (gone - alive) / 2;
+            match self.is_alive(run, middle).await? {
+                true => alive = middle,
+                false => gone = middle,
+            }
+        }
+        Ok(Marker::Ttl(gone))
+    }
+
+    async fn is_alive(&self, row: &[Row], after: i32) -> Result<bool, ScanError> {
+        Ok(!self.alive(row, after).await?.is_empty())
+    }
+
+    /// Which rows of a run are there so many seconds later.
+    async fn alive(&self, run: &[Row], after: i32) -> Result<HashSet<Vec<Box<[u8]>>>, ScanError> {
+        let (text, values) = self.range(run);
+        let now = self.now.saturating_add(after);
+        let place = (
+            self.schema.replication.as_slice(),
+            self.partition.key.bytes(),
+        );
+        let mut alive = HashSet::new();
+        let mut state: Option<Vec<u8>> = None;
+        loop {
+            let request = SubRead {
+                values: self
+                    .partition
+                    .values()
+                    .chain(values.iter().copied())
+                    .collect(),
+                consistency: ALL,
+                page_size: PAGE_ROWS,
+                paging_state: state.as_deref(),
+                now_in_seconds: Some(now),
+                ..SubRead::default()
+            };
+            let bytes = run.len() * KEY_BYTES;
+            let reply = self.requests.execute(&text, &request, place, bytes).await?;
+            let page = Page::read(&reply.body).ok_or(ScanError::Unexpected)?;
+            let mut cursor = Cursor::new(page.rows);
+            for _ in 0..page.row_count {
+                alive.insert(key(&mut cursor, page.column_count).ok_or(ScanError::Unexpected)?);
+            }
+            state = page.paging_state.map(<[u8]>::to_vec);
+            if state.is_none() {
+                break;
+            }
+        }
+        alive.retain(|key| run.iter().any(|row| row.clustering == *key));
+        Ok(alive)
+    }
+
+    /// A read of keys from the first row of a run to its last, and perhaps of a few around them: what they have in common
+    /// is given, and the first column in which they differ has bounds, whichever way it is sorted.
+    fn range<'r>(&self, run: &'r [Row]) -> (String, Vec<Value<'r>>) {
+        let names: Vec<String> = self
+            .schema
+            .clustering
+            .iter()
+            .map(|column| quoted(&column.column.name))
+            .collect();
+        let mut text = format!(
+            "SELECT {} FROM {} WHERE {}",
+            names.join(", "),
+            original(self.schema),
+            key_is(self.schema)
+        );
+        let mut values = Vec::new();
+        let (Some(first), Some(last)) = (run.first(), run.last()) else {
+            return (text, values);
+        };
+        let columns = self.schema.clustering.iter().zip(&names);
+        let bounds = first.clustering.iter().zip(&last.clustering);
+        for ((column, name), (from, to)) in columns.zip(bounds) {
+            if from == to {
+                text.push_str(&format!(" AND {name} = ?"));
+                values.push(Value::Bytes(from));
+                continue;
+            }
+            let (low, high) = if column.descending {
+                (to, from)
+            } else {
+                (from, to)
+            };
+            text.push_str(&format!(" AND {name} >= ? AND {name} <= ?"));
+            values.extend([Value::Bytes(low), Value::Bytes(high)]);
+            break;
+        }
+        (text, values)
+    }
+}
+
+fn key(cursor: &mut Cursor<'_>, columns: usize) -> Option<Vec<Box<[u8]>>> {
+    (0..columns)
+        .map(|_| Some(cursor.bytes().ok()??.into()))
+        .collect()
+}

@@ -1,0 +1,168 @@
+//! Plans a split: reads the whole partition once, counts it, and finds the boundaries of its buckets.
+
+use super::cells::Row;
+use super::checksum::Checksum;
+use super::fail_point;
+use super::partition::Partition;
+use super::report::{Halt, Report};
+use super::requests::Requests;
+use super::scan::{Position, Scan, ScanError};
+use super::strategy::{EventBucketPartitionSplitStrategy, PartitionSplitStrategy};
+use crate::protocol::types::{Cursor, Write};
+use crate::schema::TableSchema;
+use crate::wide_row::state::PreSplitData;
+use crate::wide_row::watched::WatchedTable;
+
+/// Changes whenever older checkpoints cannot be read; those begin again.
+const CHECKPOINT_VERSION: u8 = 1;
+
+pub struct Planning<'a> {
+    pub requests: &'a Requests,
+    pub schema: &'a TableSchema,
+    pub partition: &'a Partition,
+    pub settings: &'a WatchedTable,
+    pub now: i32,
+}
+
+/// What is known of a partition that was read up to a position.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Draft {
+    position: Position,
+    pub strategy: EventBucketPartitionSplitStrategy,
+    pub row_count: u64,
+    pub byte_count: u64,
+    checksum: Checksum,
+    newest_write_micros: Option<i64>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StageError {
+    #[error("{0}")]
+    Scan(#[from] ScanError),
+    #[error("{0}")]
+    Halt(#[from] Halt),
+    #[error("{0}")]
+    Request(#[from] crate::upstream::pool::PoolError),
+}
+
+impl Planning<'_> {
+    pub async fn run(
+        &self,
+        checkpoint: Option<&[u8]>,
+        report: &Report<'_>,
+    ) -> Result<Draft, StageError> {
+        let read = checkpoint.and_then(|bytes| Draft::read(bytes, self.settings));
+        let mut draft = read.unwrap_or_else(|| Draft::new(self.settings));
+        let position = draft.position.clone();
+        let mut scan = Scan::new(
+            self.requests,
+            self.schema,
+            self.partition,
+            self.now,
+            position,
+        );
+        loop {
+            let rows = scan.next().await?;
+            if rows.is_empty() {
+                return Ok(draft);
+            }
+            rows.iter().for_each(|row| draft.add(row, self.now));
+            draft.position = scan.position().clone();
+            fail_point::reached("plan.page");
+            let counted = (draft.row_count, draft.byte_count);
+            report.progress(counted, || draft.checkpoint()).await?;
+        }
+    }
+}
+
+impl Draft {
+    fn new(settings: &WatchedTable) -> Self {
+        Self {
+            position: Position::default(),
+            strategy: EventBucketPartitionSplitStrategy::new(
+                settings.target_bytes,
+                settings.max_buckets,
+            ),
+            row_count: 0,
+            byte_count: 0,
+            checksum: Checksum::default(),
+            newest_write_micros: None,
+        }
+    }
+
+    fn add(&mut self, row: &Row, now: i32) {
+        self.row_count += 1;
+        self.byte_count += row.bytes as u64;
+        self.checksum.add(row, now);
+        self.newest_write_micros = self.newest_write_micros.max(row.newest_write());
+        self.strategy.row(&row.clustering, row.bytes);
+    }
+
+    pub fn data(&self) -> PreSplitData {
+        PreSplitData {
+            row_count: i64::try_from(self.row_count).unwrap_or(i64::MAX),
+            byte_count: i64::try_from(self.byte_count).unwrap_or(i64::MAX),
+            checksum: self.checksum.0.to_vec(),
+            newest_write_micros: self.newest_write_micros,
+        }
+    }
+
+    fn checkpoint(&self) -> Vec<u8> {
+        let mut out = vec![CHECKPOINT_VERSION];
+        self.position.write(&mut out);
+        out.extend_from_slice(&self.row_count.to_be_bytes());
+        out.extend_from_slice(&self.byte_count.to_be_bytes());
+        out.extend_from_slice(&self.checksum.0);
+        out.extend_from_slice(&self.newest_write_micros.unwrap_or(i64::MIN).to_be_bytes());
+        self.strategy.write(&mut out);
+        out
+    }
+
+    /// `None`: written by another version, or for other settings; then it is read from the beginning.
+    fn read(bytes: &[u8], settings: &WatchedTable) -> Option<Self> {
+        let mut cursor = Cursor::new(bytes);
+        if cursor.byte().ok()? != CHECKPOINT_VERSION {
+            return None;
+        }
+        let position = Position::read(&mut cursor)?;
+        let row_count = cursor.long().ok()?.cast_unsigned();
+        let byte_count = cursor.long().ok()?.cast_unsigned();
+        let checksum = cursor.take(16, "checksum").ok()?.try_into().ok()?;
+        let newest = Some(cursor.long().ok()?).filter(|micros| *micros != i64::MIN);
+        let strategy = EventBucketPartitionSplitStrategy::read(&mut cursor, settings.max_buckets)?;
+        Some(Self {
+            position,
+            strategy,
+            row_count,
+            byte_count,
+            checksum: Checksum(checksum),
+            newest_write_micros: newest,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wide_row::names::TableName;
+
+    #[test]
+    fn a_checkpoint_is_read_as_it_was_written_or_not_at_all() {
+        let settings = WatchedTable::new(TableName::new("ks", "t"));
+        let mut draft = Draft::new(&settings);
+        for number in 0..100_u32 {
+            let row = Row {
+                clustering: vec![number.to_be_bytes().into()],
+                cells: Vec::new(),
+                bytes: 1 << 20,
+            };
+            draft.add(&row, 1);
+        }
+        let bytes = draft.checkpoint();
+        assert_eq!(Draft::read(&bytes, &settings), Some(draft));
+        assert_eq!(Draft::read(&[9], &settings), None);
+        for length in 0..bytes.len() {
+            assert_eq!(Draft::read(&bytes[..length], &settings), None);
+        }
+    }
+}

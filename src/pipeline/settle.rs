@@ -1,0 +1,57 @@
+//! What a guard waits for before anything is copied.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::cells::key_is;
+use super::partition::Partition;
+use super::report::Halt;
+use super::requests::Requests;
+use super::scan::original;
+use crate::schema::TableSchema;
+use crate::statement::quoted;
+use crate::upstream::pool::{PoolError, SubRead};
+
+const SERIAL: u16 = 0x0008;
+/// Too many tombstones, or too slow: a round of Paxos that was under way was finished before that.
+const READ_FAILURES: [i32; 2] = [0x1300, 0x1200];
+/// About what a key takes.
+const BYTES: usize = 64;
+
+/// Waits until every proxy knows of the guard, and every write that was under way before is over.
+pub(super) async fn wait(settle: Duration, mut stop: watch::Receiver<bool>) -> Result<(), Halt> {
+    let until = Instant::now() + settle;
+    tokio::select! {
+        () = sleep_until(until) => Ok(()),
+        _ = stop.wait_for(|stop| *stop) => Err(Halt::Stopped),
+    }
+}
+
+/// A conditional write that nobody finished could take effect later: a serial read of its partition finishes it now.
+pub(super) async fn finish_paxos(
+    requests: &Requests,
+    schema: &TableSchema,
+    partition: &Partition,
+) -> Result<(), PoolError> {
+    let Some(first) = schema.partition_key.first() else {
+        return Ok(());
+    };
+    let text = format!(
+        "SELECT {} FROM {} WHERE {} LIMIT 1",
+        quoted(&first.name),
+        original(schema),
+        key_is(schema)
+    );
+    let request = SubRead {
+        values: partition.values().collect(),
+        consistency: SERIAL,
+        ..SubRead::default()
+    };
+    let place = (schema.replication.as_slice(), partition.key.bytes());
+    match requests.execute(&text, &request, place, BYTES).await {
+        Err(PoolError::Refused { code, .. }) if READ_FAILURES.contains(&code) => Ok(()),
+        other => other.map(drop),
+    }
+}

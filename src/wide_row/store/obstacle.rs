@@ -1,0 +1,179 @@
+//! Why a table's partitions cannot be copied exactly, in words for people.
+
+use super::{Store, StoreError};
+use crate::schema::order::compare;
+use crate::schema::{CqlType, TableSchema};
+use crate::wide_row::names::TableName;
+
+const VIEW: &str =
+    "SELECT view_name FROM system_schema.views WHERE keyspace_name = ? AND view_name = ?";
+const VIEWS: &str = "SELECT base_table_name FROM system_schema.views WHERE keyspace_name = ?";
+/// Collections tell the write times of their elements.
+const ELEMENTS_SINCE: u32 = 5;
+
+impl Store {
+    /// `None`: nothing stands against it. Asks the cluster as it is now.
+    pub async fn obstacle(
+        &self,
+        table: &TableName,
+        schema: Option<&TableSchema>,
+    ) -> Result<Option<String>, StoreError> {
+        let names = (table.keyspace.as_str(), table.table.as_str());
+        let view: Vec<(String,)> = self.schema_rows(VIEW, names).await?;
+        if !view.is_empty() {
+            let text = "it is a materialized view, which changes without a write to it";
+            return Ok(Some(text.to_owned()));
+        }
+        if !self.masked(names).await?.is_empty() {
+            return Ok(Some(
+                "it has masked columns, which not everybody sees alike".to_owned(),
+            ));
+        }
+        let result = self.session.query_unpaged(VIEWS, (names.0,)).await?;
+        let rows = result.into_rows_result().map_err(super::not_understood)?;
+        let bases = rows.rows::<(String,)>().map_err(super::not_understood)?;
+        if bases.flatten().any(|(base,)| base == table.table) {
+            return Ok(Some("it has materialized views".to_owned()));
+        }
+        let Some(schema) = schema else {
+            let text = "it does not exist, or is of a kind that this version does not know (COMPACT STORAGE)";
+            return Ok(Some(text.to_owned()));
+        };
+        let major = self.release_major().await?;
+        Ok(of_columns(schema, major))
+    }
+
+    /// Of the oldest node that answers.
+    async fn release_major(&self) -> Result<u32, StoreError> {
+        let mut oldest = u32::MAX;
+        for text in [
+            "SELECT release_version FROM system.local",
+            "SELECT release_version FROM system.peers_v2",
+        ] {
+            let result = self.session.query_unpaged(text, ()).await?;
+            let rows = result.into_rows_result().map_err(super::not_understood)?;
+            let rows = rows
+                .rows::<(Option<String>,)>()
+                .map_err(super::not_understood)?;
+            for (version,) in rows.flatten() {
+                let major = version.as_deref().and_then(|text| text.split('.').next());
+                oldest = oldest.min(major.and_then(|text| text.parse().ok()).unwrap_or(0));
+            }
+        }
+        Ok(oldest)
+    }
+}
+
+fn of_columns(schema: &TableSchema, major: u32) -> Option<String> {
+    if schema.clustering.is_empty() {
+        return Some("its partitions have one row each".to_owned());
+    }
+    if !schema.statics.is_empty() {
+        return Some("it has static columns, which belong to no row".to_owned());
+    }
+    for column in &schema.clustering {
+        let cql_type = &column.column.cql_type;
+        // Whether values of it can be ordered is known of the type, so an empty one tells.
+        if compare(cql_type, &[], &[]).is_none() && !has_order(cql_type) {
+            let name = &column.column.name;
+            return Some(format!(
+                "the order of clustering column {name} is not known"
+            ));
+        }
+    }
+    schema.regulars.iter().find_map(|column| {
+        let why = match &column.cql_type {
+            CqlType::Counter => "is a counter, whose cells cannot be written as they are",
+            CqlType::List(_) => "is a list that is not frozen, whose cells have hidden ids",
+            CqlType::User(_) => "is a user-defined type that is not frozen",
+            CqlType::Other(_) => "has a type that this version does not know",
+            CqlType::Set(_) | CqlType::Map(..) if major < ELEMENTS_SINCE => {
+                "is a collection that is not frozen, and tells the write times of its elements from cassandra 5.0 on only"
+            }
+            _ => return None,
+        };
+        Some(format!("column {} {why}", column.name))
+    })
+}
+
+fn has_order(cql_type: &CqlType) -> bool {
+    match cql_type.unfrozen() {
+        CqlType::Counter | CqlType::Duration | CqlType::User(_) | CqlType::Other(_) => false,
+        CqlType::List(inner) | CqlType::Set(inner) | CqlType::Vector(inner, _) => has_order(inner),
+        CqlType::Map(key, value) => has_order(key) && has_order(value),
+        CqlType::Tuple(parts) => parts.iter().all(has_order),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::ColumnRow;
+
+    fn schema(columns: &[(&str, &str, &str)]) -> TableSchema {
+        let row = |(position, (name, kind, cql_type)): (usize, &(&str, &str, &str))| ColumnRow {
+            name: (*name).into(),
+            kind: (*kind).into(),
+            position: match *kind {
+                "partition_key" => 0,
+                "clustering" => position as i32 - 1,
+                _ => -1,
+            },
+            clustering_order: if *kind == "clustering" { "asc" } else { "none" }.into(),
+            cql_type: (*cql_type).into(),
+        };
+        let rows = columns.iter().enumerate().map(row).collect();
+        TableSchema::from_rows("ks", "t", rows, Vec::new(), Vec::new()).expect("a table")
+    }
+
+    #[test]
+    fn each_obstacle_has_its_reason() {
+        let key = ("k", "partition_key", "int");
+        let row = ("c", "clustering", "timestamp");
+        let cases = [
+            (vec![key, row, ("v", "regular", "text")], 4, None),
+            (
+                vec![key, row, ("v", "regular", "frozen<list<int>>")],
+                4,
+                None,
+            ),
+            (vec![key, row, ("v", "regular", "map<int, int>")], 5, None),
+            (
+                vec![key, row, ("v", "regular", "map<int, int>")],
+                4,
+                Some("collection"),
+            ),
+            (
+                vec![key, row, ("v", "regular", "list<int>")],
+                5,
+                Some("list"),
+            ),
+            (
+                vec![key, row, ("v", "regular", "counter")],
+                5,
+                Some("counter"),
+            ),
+            (
+                vec![key, row, ("v", "regular", "address")],
+                5,
+                Some("user-defined"),
+            ),
+            (vec![key, row, ("v", "static", "int")], 5, Some("static")),
+            (vec![key, ("v", "regular", "int")], 5, Some("one row")),
+            (
+                vec![key, ("c", "clustering", "frozen<address>")],
+                5,
+                Some("order"),
+            ),
+            (vec![key, ("c", "clustering", "uuid")], 5, None),
+        ];
+        for (columns, major, expected) in cases {
+            let found = of_columns(&schema(&columns), major);
+            match expected {
+                None => assert_eq!(found, None, "{columns:?}"),
+                Some(word) => assert!(found.is_some_and(|text| text.contains(word)), "{columns:?}"),
+            }
+        }
+    }
+}
