@@ -36,12 +36,20 @@ pub(crate) struct Splitter<'a> {
     pub(crate) now: i32,
 }
 
+/// The part of it that copies, without telling any proxy.
+pub(crate) struct Copier<'a> {
+    pub(crate) wire: &'a mut Wire,
+    pub(crate) schema: &'a Schema,
+    /// The seconds at which everything was written.
+    pub(crate) now: i32,
+}
+
 /// `CREATE TABLE` of the table for the buckets.
 pub(crate) fn create_split_table(schema: &Schema) -> String {
     schema.create_as(&split_table(schema), &HIDDEN)
 }
 
-fn split_table(schema: &Schema) -> String {
+pub(crate) fn split_table(schema: &Schema) -> String {
     format!("wide_{}_1", schema.table)
 }
 
@@ -59,27 +67,45 @@ impl Splitter<'_> {
     pub(crate) fn split(&mut self, partition: &Partition, random: &mut Random) -> SplitHandle {
         let id = split_id(self.schema, partition);
         let begun = self.control.begin(&id);
-        let rows = self.original(partition, self.now);
-        let starts = boundaries(rows.len(), random);
-        for (index, row) in rows.iter().enumerate() {
-            let bucket = starts.iter().filter(|start| **start <= index).count() as i32 - 1;
-            self.copy(partition, (begun.0, bucket), row);
-        }
-        self.wire.settle();
-        self.prove(partition, begun.0, &starts);
-        let buckets = buckets(&rows, &starts, self.schema.clustering.len());
+        let mut copier = Copier {
+            wire: self.wire,
+            schema: self.schema,
+            now: self.now,
+        };
+        let buckets = copier.copy_all(partition, begun.0, random);
+        let count = buckets.len();
         let table = split_table(self.schema);
         self.control.complete(&id, &table, &begun, buckets);
         SplitHandle {
             id,
             generation: begun.0,
-            buckets: starts.len(),
+            buckets: count,
         }
     }
 
     /// Takes it out of service, unless somebody has done so already.
     pub(crate) fn rollback(&mut self, handle: &SplitHandle) -> bool {
         self.control.invalidate(&handle.id, handle.generation)
+    }
+}
+
+impl Copier<'_> {
+    /// Writes 2 to 9 buckets.
+    pub(crate) fn copy_all(
+        &mut self,
+        partition: &Partition,
+        generation: Generation,
+        random: &mut Random,
+    ) -> Vec<Bucket> {
+        let rows = self.original(partition, self.now);
+        let starts = boundaries(rows.len(), random);
+        for (index, row) in rows.iter().enumerate() {
+            let bucket = starts.iter().filter(|start| **start <= index).count() as i32 - 1;
+            self.copy(partition, (generation, bucket), row);
+        }
+        self.wire.settle();
+        self.prove(partition, generation, &starts);
+        buckets(&rows, &starts, self.schema.clustering.len())
     }
 
     fn original(&mut self, partition: &Partition, now: i32) -> Vec<Row> {
