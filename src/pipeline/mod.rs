@@ -5,14 +5,19 @@
 
 pub mod cells;
 mod checksum;
+mod closed;
 pub mod copy;
 mod fail_point;
 pub mod lifetime;
+pub mod metrics;
 pub mod partition;
 pub mod plan;
 mod ranges;
 pub mod report;
 pub mod requests;
 pub mod scan;
+mod settle;
 pub mod strategy;
 pub mod throttle;
+pub mod verify;
+pub mod work;

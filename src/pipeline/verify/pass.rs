@@ -1,0 +1,292 @@
+//! One pass over both sides: every row of the original against the bucket that must hold it, and nothing besides.
+
+use std::cmp::Ordering;
+
+use futures::try_join;
+use tokio::time::Instant;
+
+use super::checksum::Checksums;
+use super::compare::compare;
+use super::lifetime::{Lifetimes, Mortal};
+use super::reader::{Reader, Selection, Side};
+use super::row::{Key, Row, RowAt};
+use super::stream::Stream;
+use super::{Checked, Difference, DifferenceKind, Verified, VerifyError, order};
+
+/// How many rows' lifetimes are looked at together. In the future most of their cells may be tombstones to the one who
+/// reads them, and a read with very many of those fails.
+const CHUNK_ROWS: usize = 1000;
+const CHUNK_CELLS: usize = 20_000;
+
+pub(super) struct Pass<'r, 'a> {
+    reader: &'r Reader<'a>,
+    now: u32,
+    began: Instant,
+    checksums: Checksums,
+    row_count: u64,
+    cell_count: u64,
+    byte_count: u64,
+    chunk: Chunk,
+}
+
+/// Rows whose lifetimes have not been looked at yet, all of one bucket.
+#[derive(Default)]
+struct Chunk {
+    row_count: usize,
+    cell_count: usize,
+    mortals: Vec<Mortal>,
+}
+
+/// What is next on the two sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Nothing,
+    Both,
+    Original,
+    Copy,
+    /// The copy's next row belongs to another bucket.
+    Stray,
+}
+
+/// What must be found when a row is read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    SameRow,
+    NoCopy,
+}
+
+impl<'r, 'a> Pass<'r, 'a> {
+    pub(super) fn new(reader: &'r Reader<'a>) -> Self {
+        Self {
+            reader,
+            now: reader.verification.now.cast_unsigned(),
+            began: Instant::now(),
+            checksums: Checksums::default(),
+            row_count: 0,
+            cell_count: 0,
+            byte_count: 0,
+            chunk: Chunk::default(),
+        }
+    }
+
+    pub(super) async fn run(mut self) -> Result<Verified, VerifyError> {
+        let mut original = Stream::open(self.reader, Side::Original, self.now, None)?;
+        for bucket in 0..self.reader.verification.layout.buckets.len() {
+            self.checksums.begin_bucket();
+            self.check_bucket(bucket, &mut original).await?;
+            self.check_lifetimes(bucket).await?;
+        }
+        // The last bucket has no end, so a row that is left was in none of the ranges.
+        if original.peek().await?.is_some() {
+            return Err(VerifyError::Order);
+        }
+        let (checksum, bucket_checksums) = self.checksums.finish();
+        Ok(Verified {
+            row_count: self.row_count,
+            cell_count: self.cell_count,
+            byte_count: self.byte_count,
+            checksum,
+            bucket_checksums,
+        })
+    }
+
+    async fn check_bucket(
+        &mut self,
+        bucket: usize,
+        original: &mut Stream<'r, 'a>,
+    ) -> Result<(), VerifyError> {
+        let mut copy = Stream::open(self.reader, Side::Bucket(bucket), self.now, None)?;
+        loop {
+            let (ours, theirs) = try_join!(copy.peek(), original.peek())?;
+            let ours = ours.as_ref().map(|row| self.read(row)).transpose()?;
+            let read = theirs.as_ref().map(|row| self.read(row)).transpose()?;
+            let next = self.next(bucket, read.as_ref(), ours.as_ref())?;
+            match next {
+                Next::Nothing => return Ok(()),
+                Next::Original | Next::Both => {
+                    if let (Some(at), Some(read)) = (&theirs, &read) {
+                        let ours = ours.as_ref().filter(|_| next == Next::Both);
+                        self.check_row(bucket, (at, read), ours).await?;
+                    }
+                }
+                Next::Copy | Next::Stray => {
+                    let key = ours.as_ref().map(Row::owned_key).unwrap_or_default();
+                    let (expected, kind) = match next {
+                        Next::Stray => (Expected::NoCopy, DifferenceKind::Boundary),
+                        _ => (Expected::SameRow, DifferenceKind::ExtraRow),
+                    };
+                    self.settle(bucket, key, expected, (kind, None)).await?;
+                }
+            }
+            if matches!(next, Next::Both | Next::Original) {
+                original.advance();
+            }
+            if !matches!(next, Next::Original) {
+                copy.advance();
+            }
+        }
+    }
+
+    fn read<'row>(&self, row: &'row RowAt) -> Result<Row<'row>, VerifyError> {
+        let columns = self.reader.schema().clustering.len();
+        row.read(columns).ok_or(VerifyError::NotUnderstood)
+    }
+
+    /// Which side has the next row of this bucket.
+    fn next(
+        &self,
+        bucket: usize,
+        original: Option<&Row<'_>>,
+        copy: Option<&Row<'_>>,
+    ) -> Result<Next, VerifyError> {
+        let original = match original {
+            Some(row) if self.place(bucket, row)? == Ordering::Equal => Some(row),
+            _ => None,
+        };
+        if let Some(copy) = copy
+            && self.place(bucket, copy)? != Ordering::Equal
+        {
+            return Ok(Next::Stray);
+        }
+        Ok(match (original, copy) {
+            (None, None) => Next::Nothing,
+            (Some(_), None) => Next::Original,
+            (None, Some(_)) => Next::Copy,
+            (Some(original), Some(copy)) => {
+                match order(self.reader.schema(), &original.key, &copy.key)? {
+                    Ordering::Less => Next::Original,
+                    Ordering::Equal => Next::Both,
+                    Ordering::Greater => Next::Copy,
+                }
+            }
+        })
+    }
+
+    /// Before the bucket's range, in it, or behind it.
+    fn place(&self, bucket: usize, row: &Row<'_>) -> Result<Ordering, VerifyError> {
+        let buckets = &self.reader.verification.layout.buckets;
+        let against = |number: usize| {
+            let first = buckets.get(number).map(|bucket| &bucket.first);
+            let first = first.filter(|first| !first.is_empty())?;
+            let first: Vec<&[u8]> = first.iter().map(|value| &**value).collect();
+            Some(order(self.reader.schema(), &row.key, &first))
+        };
+        if against(bucket).transpose()?.is_some_and(Ordering::is_lt) {
+            return Ok(Ordering::Less);
+        }
+        let behind = against(bucket + 1)
+            .transpose()?
+            .is_some_and(Ordering::is_ge);
+        Ok(if behind {
+            Ordering::Greater
+        } else {
+            Ordering::Equal
+        })
+    }
+
+    async fn check_row(
+        &mut self,
+        bucket: usize,
+        (at, original): (&RowAt, &Row<'_>),
+        copy: Option<&Row<'_>>,
+    ) -> Result<(), VerifyError> {
+        let found = match copy {
+            Some(copy) => compare(self.reader.schema(), original, copy),
+            None => Some((DifferenceKind::MissingRow, None)),
+        };
+        match found {
+            None => self.accept(bucket, at, self.now).await,
+            Some(found) => {
+                let key = original.owned_key();
+                self.settle(bucket, key, Expected::SameRow, found).await
+            }
+        }
+    }
+
+    /// Reads a row again on both sides, some times; what then differs still is the difference.
+    async fn settle(
+        &mut self,
+        bucket: usize,
+        key: Key,
+        expected: Expected,
+        (kind, column): (DifferenceKind, Option<&'a str>),
+    ) -> Result<(), VerifyError> {
+        let (mut kind, mut column) = (kind, column);
+        let seen = Instant::now();
+        for wait in self.reader.verification.patience.reread {
+            tokio::time::sleep_until(seen + wait).await;
+            // What has expired since may be compacted away on one side only, so time goes on for rows that are read again.
+            let passed = u32::try_from(self.began.elapsed().as_secs()).unwrap_or(u32::MAX);
+            let at = self.now.saturating_add(passed);
+            let read = |side| self.reader.row(side, Selection::Cells, &key, at);
+            let (original, copy) = try_join!(read(Side::Original), read(Side::Bucket(bucket)))?;
+            let found = match (expected, &original, &copy) {
+                (Expected::NoCopy, _, None) => return Ok(()),
+                (Expected::NoCopy, _, Some(_)) => Some((kind, column)),
+                (_, None, None) => return Ok(()),
+                (_, Some(_), None) => Some((DifferenceKind::MissingRow, None)),
+                (_, None, Some(_)) => Some((DifferenceKind::ExtraRow, None)),
+                (_, Some(original), Some(copy)) => {
+                    let (original, copy) = (self.read(original)?, self.read(copy)?);
+                    compare(self.reader.schema(), &original, &copy)
+                }
+            };
+            match (found, &original) {
+                (Some(found), _) => (kind, column) = found,
+                (None, Some(row)) => return self.accept(bucket, row, at).await,
+                (None, None) => return Ok(()),
+            }
+        }
+        Err(VerifyError::Differs(Difference {
+            bucket,
+            kind,
+            column: column.map(str::to_owned),
+            key,
+        }))
+    }
+
+    /// Counts a row that is the same on both sides, read at this moment.
+    async fn accept(&mut self, bucket: usize, row: &RowAt, at: u32) -> Result<(), VerifyError> {
+        let row = self.read(row)?;
+        let ttls = row.ttls(self.reader.schema());
+        let ttls = ttls.ok_or(VerifyError::NotUnderstood)?;
+        self.checksums.add(&row, &ttls, at.into());
+        self.row_count += 1;
+        self.cell_count += ttls.len() as u64;
+        self.byte_count += row.byte_count() as u64;
+        self.chunk.add(&row, &ttls, at);
+        if self.chunk.row_count >= CHUNK_ROWS || self.chunk.cell_count >= CHUNK_CELLS {
+            self.check_lifetimes(bucket).await?;
+        }
+        Ok(())
+    }
+
+    async fn check_lifetimes(&mut self, bucket: usize) -> Result<(), VerifyError> {
+        let chunk = std::mem::take(&mut self.chunk);
+        (self.reader.verification.progress)(Checked {
+            row_count: self.row_count,
+            byte_count: self.byte_count,
+        });
+        if chunk.mortals.is_empty() {
+            return Ok(());
+        }
+        let reader = self.reader;
+        Lifetimes { reader, bucket }.check(&chunk.mortals).await
+    }
+}
+
+impl Chunk {
+    /// A row with a cell that stays is there for ever on both sides, whatever its marker is.
+    fn add(&mut self, row: &Row<'_>, ttls: &[Option<i32>], at: u32) {
+        if ttls.iter().all(Option::is_some) {
+            let longest = ttls.iter().flatten().max().copied().unwrap_or(0);
+            self.mortals.push(Mortal {
+                key: row.owned_key(),
+                place: self.row_count,
+                until: at.saturating_add_signed(longest),
+            });
+        }
+        self.row_count += 1;
+        self.cell_count += ttls.len();
+    }
+}
