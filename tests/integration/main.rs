@@ -15,6 +15,7 @@ mod metadata;
 mod native_paging;
 mod order;
 mod page_bytes;
+mod pipeline;
 mod pool;
 mod prepared;
 mod redis;

@@ -1,0 +1,28 @@
+//! The split pipeline against real Cassandra.
+
+mod copies;
+mod planted;
+mod verify;
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use narrows::pipeline::requests::Requests;
+use narrows::pipeline::throttle::Throttle;
+use narrows::upstream::balance::Balance;
+use narrows::upstream::dial::Dialer;
+use narrows::upstream::pool::{Pool, PoolConfig};
+
+use crate::ring::seen_from;
+
+/// Requests of a worker on this cluster.
+async fn requests(node: SocketAddr) -> Requests {
+    let balance = Arc::new(Balance::default());
+    balance.set_cluster(Arc::new(seen_from(node).await));
+    let dialer = Dialer::new(Duration::from_secs(10), None);
+    let config = PoolConfig::new(dialer, None, balance, Arc::default());
+    let pool = Rc::new(Pool::new(Arc::new(config)));
+    Requests::new(pool, Rc::new(Throttle::default()))
+}
