@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use crate::admin::{self, AdminState, Readiness};
 use crate::cli::check;
 use crate::config::{self, Config, TopologyMode, changed_without_restart, with_reloadable};
+use crate::pipeline::service::PipelineService;
 use crate::proxy::worker::{Target, Workers};
 use crate::proxy::{Proxy, listener, mirror};
 use crate::telemetry::logs::LogControl;
@@ -21,6 +22,7 @@ use crate::transport;
 use crate::upstream::balance::Balance;
 use crate::upstream::control::{Control, Health};
 use crate::upstream::dial::Dialer;
+use crate::upstream::pool::PoolConfig;
 use crate::wide_row::service::{Service, ServiceError};
 
 /// Up to this many threads carry sessions when nobody says otherwise: a sidecar is a guest on its machine.
@@ -60,6 +62,7 @@ pub struct App {
     tasks: Vec<AbortHandle>,
     /// Follows what is split; `None` in a plain relay.
     service: Option<Service>,
+    pipeline: Option<PipelineService>,
 }
 
 /// Serves until SIGTERM or SIGINT.
@@ -105,6 +108,19 @@ impl App {
         let proxy = Arc::new(proxy);
         let workers = Arc::new(Workers::start(threads(&config))?);
         let readiness = Readiness::default();
+        let pipeline = match &service {
+            Some(service) if config.pipeline.enabled => {
+                let pool = PoolConfig::new(
+                    dialer.clone(),
+                    config.upstream.credentials.clone(),
+                    balance.clone(),
+                    suspicion.clone(),
+                );
+                let known = service.wide_row.known.clone();
+                Some(PipelineService::start(&config, known, Arc::new(pool))?)
+            }
+            _ => None,
+        };
         let control = Control {
             config: config.upstream.clone(),
             dialer,
@@ -153,6 +169,7 @@ impl App {
             readiness,
             tasks,
             service,
+            pipeline,
         })
     }
 
@@ -208,6 +225,9 @@ impl App {
         // Waiting for threads blocks, and this thread must still close the listeners and answer `/readyz`.
         let drained = tokio::task::spawn_blocking(move || {
             self.workers.drain(deadline);
+            if let Some(pipeline) = self.pipeline {
+                pipeline.stop();
+            }
             if let Some(service) = self.service {
                 service.stop();
             }

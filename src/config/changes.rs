@@ -14,6 +14,7 @@ pub fn changed_without_restart(old: &Config, new: &Config) -> (Vec<String>, Vec<
     compare_rest(&mut changes, old, new);
     compare_control(&mut changes, &old.control, &new.control);
     changes.restart("redis", &old.redis, &new.redis);
+    changes.restart("pipeline", &old.pipeline, &new.pipeline);
     compare_tables(&mut changes, &old.tables, &new.tables);
     (changes.reloadable, changes.needs_restart)
 }

@@ -8,6 +8,7 @@
 mod changes;
 mod control;
 mod mistakes;
+mod pipeline;
 mod reader;
 mod redis;
 mod sections;
@@ -42,6 +43,7 @@ pub struct Config {
     pub control: Control,
     /// `None`: no cache that a fleet shares.
     pub redis: Option<RedisSettings>,
+    pub pipeline: Pipeline,
     /// The `[[table]]` entries, each table once.
     pub tables: Vec<WatchedTable>,
 }
@@ -259,6 +261,20 @@ pub struct Control {
     pub layout_cache_bytes: usize,
     /// Where filters are kept over a restart; `None`: nowhere.
     pub snapshot_directory: Option<PathBuf>,
+}
+
+/// `[pipeline]`: the background work that splits partitions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pipeline {
+    /// `narrows worker` runs it in any case.
+    pub enabled: bool,
+    pub splits_at_a_time: usize,
+    /// `None`: as much as the throttle allows.
+    pub bytes_per_second: Option<u64>,
+    /// Whether to hold back when the cluster becomes slow.
+    pub throttle: bool,
+    /// How long a guard waits before the copy begins; `None`: as long as the cluster's timeouts ask for.
+    pub settle: Option<Duration>,
 }
 
 /// `[redis]`: the cache that a fleet shares.

@@ -9,7 +9,8 @@ use std::time::Duration;
 use super::reader::{Reader, Section};
 use super::{
     Admin, Client, ClientSideTls, Config, ContactPoint, Credentials, Limits, Log, LogFormat,
-    Network, Runtime, Topology, TopologyMode, Upstream, UpstreamTls, control, redis, table, values,
+    Network, Runtime, Topology, TopologyMode, Upstream, UpstreamTls, control, pipeline, redis,
+    table, values,
 };
 
 /// Timers beyond a week are mistakes, and the bound keeps their arithmetic from overflowing.
@@ -104,6 +105,7 @@ pub(super) fn read(reader: &mut Reader) -> Config {
         tables: table::read(reader, entries, &control.keyspace),
         control,
         redis: redis::read(reader),
+        pipeline: pipeline::read(reader.section("pipeline")),
         client: client(reader.section("client")),
         upstream: upstream(reader.section("upstream")),
         topology: topology(reader.section("topology")),

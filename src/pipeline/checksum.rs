@@ -7,11 +7,11 @@ use crate::protocol::types::Write;
 
 /// Each row is hashed together with all before it, so that 16 bytes are enough to go on from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Checksum(pub [u8; 16]);
+pub(super) struct Checksum(pub(super) [u8; 16]);
 
 impl Checksum {
     /// Expiries count as points in time: when they were read does not matter.
-    pub fn add(&mut self, row: &Row, now: i32) {
+    pub(super) fn add(&mut self, row: &Row, now: i32) {
         let mut bytes = Vec::with_capacity(row.bytes + 64);
         bytes.extend_from_slice(&self.0);
         for value in &row.clustering {

@@ -52,11 +52,7 @@ pub(super) fn still_open(
 const CLOCK_SKEW_MILLIS: i64 = 60_000;
 
 /// When the partition's time bucket is over and nothing is accepted for it any more.
-fn bucket_end(
-    settings: &WatchedTable,
-    schema: &TableSchema,
-    partition: &Partition,
-) -> Option<i64> {
+fn bucket_end(settings: &WatchedTable, schema: &TableSchema, partition: &Partition) -> Option<i64> {
     let column = settings.time_bucket_column.as_ref()?;
     let (width, limit) = (settings.time_bucket_width?, settings.accept_limit?);
     let place = schema.partition_index(column)?;
@@ -104,14 +100,26 @@ mod tests {
         TableSchema::from_rows("ks", "t", vec![row], Vec::new(), Vec::new()).expect("a table")
     }
 
-    fn open(written_ago: Duration, settings: &WatchedTable, schema: &TableSchema, key: &[u8]) -> bool {
+    fn open(
+        written_ago: Duration,
+        settings: &WatchedTable,
+        schema: &TableSchema,
+        key: &[u8],
+    ) -> bool {
         let key = PartitionKey::new(key);
         let partition = Partition::new(schema, &key).expect("a key");
         let data = PreSplitData {
             newest_write_micros: Some((now_millis() - millis(written_ago)) * 1000),
             ..PreSplitData::default()
         };
-        still_open(settings, schema, &partition, &data, Duration::from_secs(3 * 3600)).is_some()
+        still_open(
+            settings,
+            schema,
+            &partition,
+            &data,
+            Duration::from_secs(3 * 3600),
+        )
+        .is_some()
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 /// Ends the process if `NARROWS_FAIL_POINT` names this place, `name` or `name:N` for the N-th time that it is reached.
 #[cfg(debug_assertions)]
-pub fn reached(name: &str) {
+pub(super) fn reached(name: &str) {
     use std::sync::atomic::{AtomicUsize, Ordering};
     static SEEN: AtomicUsize = AtomicUsize::new(0);
     let Ok(wanted) = std::env::var("NARROWS_FAIL_POINT") else {
@@ -16,4 +16,4 @@ pub fn reached(name: &str) {
 }
 
 #[cfg(not(debug_assertions))]
-pub fn reached(_: &str) {}
+pub(super) fn reached(_: &str) {}

@@ -8,7 +8,7 @@ use super::report::{Halt, Report};
 use super::requests::Requests;
 use super::scan::{Position, Scan, ScanError};
 use super::strategy::{EventBucketPartitionSplitStrategy, PartitionSplitStrategy};
-use crate::protocol::types::{Cursor, Write};
+use crate::protocol::types::Cursor;
 use crate::schema::TableSchema;
 use crate::wide_row::state::PreSplitData;
 use crate::wide_row::watched::WatchedTable;

@@ -1,6 +1,12 @@
 //! How much of the cluster background work may take: less when requests become slow or are refused, more when all is well.
+//!
+//! Work is a sequence of requests with pauses in between. The pause grows at once when a request went badly, or took much
+//! longer than such requests did on a quiet cluster, and shrinks slowly while all goes well.
 
+use std::cell::Cell;
 use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
 
 /// How a request of ours went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,17 +16,104 @@ pub enum Went {
     Badly,
 }
 
-#[derive(Debug, Default)]
-pub struct Throttle {}
+/// Background work takes at most this share of the time when it holds back the least: the rest belongs to clients.
+const PAUSE_MIN: f64 = 1.0;
+/// Pauses, as multiples of what a request takes.
+const PAUSE_MAX: f64 = 64.0;
+const GROWTH: f64 = 2.0;
+const SHRINKAGE: f64 = 0.97;
+/// Slower than this many times the usual is a sign of load.
+const SLOW: f64 = 2.5;
+/// How quickly the usual follows what is seen: down at once, up slowly.
+const DRIFT: f64 = 0.01;
+
+#[derive(Debug)]
+pub struct Throttle {
+    holds_back: bool,
+    bytes_per_second: Option<u64>,
+    /// No request before this time.
+    free_at: Cell<Instant>,
+    /// Pauses are as many times what a request takes.
+    pause: Cell<f64>,
+    /// Seconds that a request takes when all is well.
+    usual: Cell<f64>,
+}
 
 impl Throttle {
-    /// Waits until the cluster can bear another request that moves about so many bytes.
-    pub async fn take(&self, bytes: usize) {
-        let _ = bytes;
+    pub fn new(holds_back: bool, bytes_per_second: Option<u64>) -> Self {
+        Self {
+            holds_back,
+            bytes_per_second,
+            free_at: Cell::new(Instant::now()),
+            pause: Cell::new(PAUSE_MIN),
+            usual: Cell::new(0.0),
+        }
     }
 
-    /// What the next requests are measured by.
+    /// Waits until the cluster can bear another request that moves about so many bytes.
+    pub async fn take(&self, bytes: usize) {
+        let now = Instant::now();
+        let turn = self.free_at.get().max(now);
+        if let Some(limit) = self.bytes_per_second {
+            let share = Duration::from_secs_f64(bytes as f64 / limit.max(1) as f64);
+            self.free_at.set(turn + share);
+        }
+        sleep_until(turn).await;
+    }
+
+    /// How it went decides when the next one may follow.
     pub fn note(&self, latency: Duration, went: Went) {
-        let _ = (latency, went);
+        if !self.holds_back {
+            return;
+        }
+        let seconds = latency.as_secs_f64();
+        let pause = self.next_pause(seconds, went);
+        self.pause.set(pause);
+        let wait = Duration::from_secs_f64((seconds * pause).min(30.0));
+        let free_at = (Instant::now() + wait).max(self.free_at.get());
+        self.free_at.set(free_at);
+    }
+
+    fn next_pause(&self, seconds: f64, went: Went) -> f64 {
+        let usual = match self.usual.get() {
+            0.0 => seconds,
+            usual if seconds < usual => seconds,
+            usual => usual + (seconds - usual) * DRIFT,
+        };
+        self.usual.set(usual);
+        let slow = went == Went::Badly || seconds > SLOW * usual;
+        let pause = self.pause.get() * if slow { GROWTH } else { SHRINKAGE };
+        pause.clamp(PAUSE_MIN, PAUSE_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(throttle: &Throttle, times: usize, seconds: f64, went: Went) -> f64 {
+        for _ in 0..times {
+            throttle.pause.set(throttle.next_pause(seconds, went));
+        }
+        throttle.pause.get()
+    }
+
+    #[test]
+    fn pauses_grow_with_trouble_and_shrink_without() {
+        let throttle = Throttle::new(true, None);
+        assert!(after(&throttle, 20, 0.01, Went::Well) <= PAUSE_MIN);
+        let slow = after(&throttle, 3, 0.1, Went::Well);
+        assert!(slow >= 4.0, "{slow}");
+        let refused = after(&throttle, 10, 0.01, Went::Badly);
+        assert!((refused - PAUSE_MAX).abs() < 1e-9, "{refused}");
+        assert!(after(&throttle, 300, 0.01, Went::Well) <= PAUSE_MIN);
+    }
+
+    #[test]
+    fn what_is_always_slow_becomes_usual() {
+        let throttle = Throttle::new(true, None);
+        after(&throttle, 10, 0.01, Went::Well);
+        after(&throttle, 1000, 0.1, Went::Well);
+        assert!(after(&throttle, 300, 0.1, Went::Well) <= PAUSE_MIN);
     }
 }

@@ -1,6 +1,6 @@
 //! One split from where it stands to its end: the stages in order, each from what the one before has left in `wide_row`.
 
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -20,7 +20,7 @@ use super::{closed, settle};
 use crate::schema::TableSchema;
 use crate::upstream::pool::PoolError;
 use crate::wide_row::layout::{Layout, LayoutId};
-use crate::wide_row::state::{PostSplitData, PreSplitData, Progress, State, Step, Transition};
+use crate::wide_row::state::{PostSplitData, Progress, State, Step, Transition};
 use crate::wide_row::store::{
     ClusterPatience, Lease, Leased, Outcome, Split, SplitId, Store, StoreError,
 };
@@ -55,6 +55,8 @@ pub enum WorkError {
     Unexpected,
     #[error("the table is being changed")]
     NoSchema,
+    #[error("{0}")]
+    Verify(VerifyError),
 }
 
 impl From<StoreError> for WorkError {
@@ -66,7 +68,7 @@ impl From<StoreError> for WorkError {
 /// What all splits of a table share while they are worked on.
 pub struct Table {
     pub settings: WatchedTable,
-    pub schema: Rc<TableSchema>,
+    pub schema: Arc<TableSchema>,
 }
 
 pub struct Work<'a> {
@@ -192,7 +194,13 @@ impl Stage<'_> {
             let step = Step::FindNotWide(data);
             return self.step(step, Some(after(DAY))).await;
         }
-        let open = closed::still_open(&table.settings, &table.schema, self.partition, &data, hint_window);
+        let open = closed::still_open(
+            &table.settings,
+            &table.schema,
+            self.partition,
+            &data,
+            hint_window,
+        );
         if let Some(open) = open {
             let transition = Step::Refuse(open.reason);
             return self.step(transition, Some(open.closed_at)).await;
@@ -249,7 +257,11 @@ impl Stage<'_> {
             now: now_seconds(),
             guarded_micros: self.split.changed_at.unwrap_or(0).saturating_mul(1000),
         };
-        let before = self.split.progress.as_ref().map_or(0, |progress| progress.byte_count);
+        let before = self
+            .split
+            .progress
+            .as_ref()
+            .map_or(0, |progress| progress.byte_count);
         match copying.run(self.checkpoint(), &self.report()).await {
             Ok(copied) => {
                 let bytes = copied.byte_count.saturating_sub(before.unsigned_abs());
@@ -276,7 +288,7 @@ impl Stage<'_> {
                 self.work.metrics.differences.increment(1);
                 self.fail(difference.to_string()).await
             }
-            Err(VerifyError::Request(error)) => Err(error.into()),
+            Err(error) => Err(WorkError::Verify(error)),
         }
     }
 
@@ -286,7 +298,11 @@ impl Stage<'_> {
         let generation = self.split.standing.generation;
         match self.compare(&layout).await {
             Ok(_) => {
-                let proven = self.work.store.prove_again(self.id, self.lease, generation).await?;
+                let proven = self
+                    .work
+                    .store
+                    .prove_again(self.id, self.lease, generation)
+                    .await?;
                 match proven {
                     Leased::Held(()) => Ok(()),
                     Leased::Lost => Err(Halt::Lost.into()),
@@ -296,10 +312,13 @@ impl Stage<'_> {
                 self.work.metrics.differences.increment(1);
                 let reason = format!("the second comparison found a difference: {difference}");
                 tracing::error!(table = %self.id.table, %reason, "a split is taken out of service");
-                self.work.store.invalidate(self.id, generation, &reason).await?;
+                self.work
+                    .store
+                    .invalidate(self.id, generation, &reason)
+                    .await?;
                 Ok(())
             }
-            Err(VerifyError::Request(error)) => Err(error.into()),
+            Err(error) => Err(WorkError::Verify(error)),
         }
     }
 
@@ -369,7 +388,12 @@ impl Stage<'_> {
             transition = transition.not_before(time);
         }
         let to = transition.to();
-        match self.work.store.step(self.id, self.lease, &transition).await? {
+        match self
+            .work
+            .store
+            .step(self.id, self.lease, &transition)
+            .await?
+        {
             Outcome::Applied(_) => {
                 tracing::info!(table = %self.id.table, state = to.as_str(), "split");
                 self.work.metrics.reached(to);

@@ -183,7 +183,7 @@ impl Run {
 }
 
 /// Tries until it works; the same trouble is told once.
-async fn until_done<T>(told: &str, attempt: impl AsyncFn() -> Result<T, String>) -> T {
+pub(crate) async fn until_done<T>(told: &str, attempt: impl AsyncFn() -> Result<T, String>) -> T {
     let (mut pause, mut last) = (RETRY_MIN, String::new());
     loop {
         let error = match attempt().await {
@@ -200,7 +200,7 @@ async fn until_done<T>(told: &str, attempt: impl AsyncFn() -> Result<T, String>)
 }
 
 /// Connects and makes sure of the schema. Errors are for people.
-async fn open(config: &Config) -> Result<Store, String> {
+pub(crate) async fn open(config: &Config) -> Result<Store, String> {
     let session = connect(config).await.map_err(|error| error.to_string())?;
     let session = Arc::new(session);
     let keyspace = &config.control.keyspace;

@@ -1,0 +1,37 @@
+//! `[pipeline]`: its defaults and the rules between its settings.
+
+use std::time::Duration;
+
+use super::reader::Section;
+use super::sections::WAIT_MAX;
+use super::{Pipeline, values};
+
+/// More at a time would only wait for each other.
+const SPLITS_MAX: usize = 64;
+
+impl Default for Pipeline {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            splits_at_a_time: 1,
+            bytes_per_second: None,
+            throttle: true,
+            settle: None,
+        }
+    }
+}
+
+pub(super) fn read(mut section: Section<'_>) -> Pipeline {
+    let mut pipeline = Pipeline::default();
+    section.set("enabled", &mut pipeline.enabled, values::boolean);
+    section.set(
+        "splits_at_a_time",
+        &mut pipeline.splits_at_a_time,
+        values::count(1..=SPLITS_MAX),
+    );
+    section.set("throttle", &mut pipeline.throttle, values::boolean);
+    pipeline.bytes_per_second =
+        section.optional("bytes_per_second", values::bytes(64 << 10..=1 << 40));
+    pipeline.settle = section.optional("settle", values::duration(Duration::ZERO..=WAIT_MAX));
+    pipeline
+}

@@ -1,0 +1,157 @@
+//! What there is to do: splits that are not at their end, learnt from `wide_row` and nowhere else, the most read first.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::report::now_millis;
+use crate::wide_row::names::{TableName, Version};
+use crate::wide_row::state::State;
+use crate::wide_row::store::{ChangedRow, ShardReading, SplitId, Store, StoreError};
+use crate::wide_row::view::{Next, ShardView};
+
+/// After trouble with one split; twice as long each time.
+const PAUSE_MIN: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_secs(300);
+
+#[derive(Default)]
+pub(super) struct Queue {
+    shards: HashMap<(TableName, i32), ShardView>,
+    waiting: HashMap<SplitId, Waiting>,
+}
+
+struct Waiting {
+    state: State,
+    /// Milliseconds since 1970.
+    due: i64,
+    /// Trouble makes it wait beyond that.
+    rests_until: Option<Instant>,
+    pause: Duration,
+}
+
+impl Queue {
+    /// Learns what has changed in a table.
+    pub(super) async fn follow(
+        &mut self,
+        store: &Store,
+        table: &TableName,
+        shards: u32,
+    ) -> Result<(), StoreError> {
+        for polled in store.read_shards(table, shards).await? {
+            let view = self.shards.entry((table.clone(), polled.shard));
+            let view = *view.or_default();
+            let Next::ReadAbove(since) = view.next(&polled) else {
+                continue;
+            };
+            let mut rows = Vec::new();
+            let read = store.read_rows(table, polled.shard, since, |row| {
+                // Millions of splits may be completed long ago.
+                if since != Version(0) || work_of(&row, &polled).is_some() {
+                    rows.push(row);
+                }
+            });
+            read.await?;
+            let mut view = view;
+            view.absorb(
+                &polled,
+                rows.iter().any(|row| row.version == polled.version),
+            );
+            self.shards.insert((table.clone(), polled.shard), view);
+            for row in rows {
+                self.learn(table, row, &polled);
+            }
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, table: &TableName, row: ChangedRow, shard: &ShardReading) {
+        let work = work_of(&row, shard);
+        let id = SplitId {
+            table: table.clone(),
+            shard: shard.shard,
+            key: row.key,
+        };
+        match work {
+            Some((state, due)) => {
+                let known = self.waiting.remove(&id);
+                let known = known.filter(|known| known.state == state);
+                let waiting = Waiting {
+                    state,
+                    due,
+                    rests_until: known.as_ref().and_then(|known| known.rests_until),
+                    pause: known.map_or(PAUSE_MIN, |known| known.pause),
+                };
+                self.waiting.insert(id, waiting);
+            }
+            None => drop(self.waiting.remove(&id)),
+        }
+    }
+
+    /// The next split to work on, with its state: of those begun the furthest, then the most read.
+    pub(super) fn next(
+        &self,
+        is_free: impl Fn(&SplitId) -> bool,
+        reads: impl Fn(&SplitId) -> u64,
+    ) -> Option<(SplitId, State)> {
+        let (now, instant) = (now_millis(), Instant::now());
+        let ready = self.waiting.iter().filter(|(id, waiting)| {
+            let rested = waiting.rests_until.is_none_or(|until| until <= instant);
+            waiting.due <= now && rested && is_free(id)
+        });
+        let first = ready.max_by_key(|(id, waiting)| (rank(waiting.state), reads(id)));
+        first.map(|(id, waiting)| (id.clone(), waiting.state))
+    }
+
+    /// It is left alone for a while.
+    pub(super) fn rest(&mut self, id: &SplitId) {
+        if let Some(waiting) = self.waiting.get_mut(id) {
+            waiting.rests_until = Some(Instant::now() + waiting.pause);
+            waiting.pause = (2 * waiting.pause).min(PAUSE_MAX);
+        }
+    }
+
+    /// A new generation of it begins, or nothing is left to do; what follows is learnt from the store.
+    pub(super) fn forget(&mut self, id: &SplitId) {
+        self.waiting.remove(id);
+    }
+
+    /// How many there are in each state, and the oldest due time of each.
+    pub(super) fn counts(&self, table: &TableName) -> HashMap<State, (usize, i64)> {
+        let mut counts: HashMap<State, (usize, i64)> = HashMap::new();
+        for (id, waiting) in &self.waiting {
+            if id.table == *table {
+                let (count, oldest) = counts.entry(waiting.state).or_insert((0, i64::MAX));
+                *count += 1;
+                *oldest = (*oldest).min(waiting.due);
+            }
+        }
+        counts
+    }
+}
+
+/// What there is to do about a row, and since when or from when on.
+fn work_of(row: &ChangedRow, shard: &ShardReading) -> Option<(State, i64)> {
+    if row.row_epoch != shard.epoch {
+        return None;
+    }
+    let state = row.state?;
+    match state {
+        State::Detected | State::Planned | State::Guarded | State::Copying | State::Verifying => {
+            Some((state, row.not_before.unwrap_or(0)))
+        }
+        // A new attempt, or of a completed one the second comparison.
+        State::Failed | State::Refused | State::Completed => Some((state, row.not_before?)),
+        State::NotWide | State::Invalidated => None,
+    }
+}
+
+/// What is begun comes before what is new: its guard costs writers something.
+fn rank(state: State) -> u8 {
+    match state {
+        State::Verifying => 5,
+        State::Copying => 4,
+        State::Guarded => 3,
+        State::Planned => 2,
+        State::Detected => 1,
+        _ => 0,
+    }
+}

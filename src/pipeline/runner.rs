@@ -1,0 +1,169 @@
+//! Runs the pipeline: follows what is to be done, works on as many splits at a time as it may, and stops cleanly.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::metrics::Metrics;
+use super::queue::Queue;
+use super::requests::Requests;
+use super::work::{Table, Work, WorkError, Worked};
+use crate::config::Pipeline;
+use crate::wide_row::known::{Known, Watched};
+use crate::wide_row::state::State;
+use crate::wide_row::store::{ClusterPatience, Detected, Found, SplitId, Store, StoreError};
+use crate::wide_row::watched::Mode;
+
+pub(super) struct Runner {
+    pub(super) store: Arc<Store>,
+    pub(super) known: Arc<Known>,
+    pub(super) requests: Rc<Requests>,
+    pub(super) metrics: Rc<Metrics>,
+    /// How often a wide partition was read lately.
+    pub(super) reads: Box<dyn Fn(&SplitId) -> u64>,
+    pub(super) settings: Pipeline,
+    pub(super) patience: ClusterPatience,
+    /// Since a guard was published until no write can have missed it.
+    pub(super) settle: Duration,
+    pub(super) poll_interval: Duration,
+    pub(super) worker: String,
+    pub(super) stop: watch::Receiver<bool>,
+}
+
+impl Runner {
+    /// Until it is told to stop and every split under way has left its checkpoint.
+    pub(super) async fn run(self) {
+        let runner = Rc::new(self);
+        let queue = RefCell::new(Queue::default());
+        let mut under_way = JoinSet::new();
+        let busy = RefCell::new(HashSet::new());
+        let mut stop = runner.stop.clone();
+        while !*stop.borrow() {
+            for watched in runner.known.tables() {
+                if let Err(error) = runner.follow(&mut queue.borrow_mut(), &watched).await {
+                    tracing::debug!(%error, "what is to be split could not be read, trying again");
+                }
+            }
+            runner.begin(&queue, &busy, &mut under_way).await;
+            tokio::select! {
+                () = sleep(runner.poll_interval) => {}
+                Some(ended) = under_way.join_next(), if !under_way.is_empty() => {
+                    runner.end(ended, &queue, &busy);
+                }
+                _ = stop.changed() => {}
+            }
+        }
+        while let Some(ended) = under_way.join_next().await {
+            runner.end(ended, &queue, &busy);
+        }
+    }
+
+    async fn follow(&self, queue: &mut Queue, watched: &Watched) -> Result<(), StoreError> {
+        if !is_worked_on(watched) {
+            return Ok(());
+        }
+        queue
+            .follow(&self.store, watched.name(), watched.shards())
+            .await
+    }
+
+    /// Begins as many as may be under way.
+    async fn begin(
+        self: &Rc<Self>,
+        queue: &RefCell<Queue>,
+        busy: &RefCell<HashSet<SplitId>>,
+        under_way: &mut JoinSet<(SplitId, Result<Worked, WorkError>)>,
+    ) {
+        while under_way.len() < self.settings.splits_at_a_time {
+            let is_free = |id: &SplitId| {
+                let watched = self.known.table(&id.table.keyspace, &id.table.table);
+                let is_worked_on = watched.is_some_and(|watched| is_worked_on(&watched));
+                is_worked_on && !busy.borrow().contains(id)
+            };
+            let next = queue.borrow().next(is_free, &self.reads);
+            let Some((id, state)) = next else {
+                return;
+            };
+            match state {
+                State::Failed | State::Refused => self.begin_again(&id, queue).await,
+                _ => {
+                    busy.borrow_mut().insert(id.clone());
+                    let runner = self.clone();
+                    under_way.spawn_local(async move {
+                        let result = runner.work(&id).await;
+                        (id, result)
+                    });
+                }
+            }
+        }
+    }
+
+    /// The next attempt of one that has waited long enough.
+    async fn begin_again(&self, id: &SplitId, queue: &RefCell<Queue>) {
+        match self.store.detect(id, Found::default()).await {
+            Ok(Detected::New(_) | Detected::Known | Detected::Retired) => {
+                queue.borrow_mut().forget(id)
+            }
+            Ok(Detected::NotYet) | Err(_) => queue.borrow_mut().rest(id),
+        }
+    }
+
+    async fn work(&self, id: &SplitId) -> Result<Worked, WorkError> {
+        let watched = self.known.table(&id.table.keyspace, &id.table.table);
+        let watched = watched.ok_or(WorkError::NoSchema)?;
+        let schema = watched.schema().ok_or(WorkError::NoSchema)?;
+        let table = Table {
+            settings: (*watched.settings()).clone(),
+            schema,
+        };
+        let work = Work {
+            store: &self.store,
+            requests: &self.requests,
+            metrics: &self.metrics,
+            table: &table,
+            patience: self.patience,
+            settle: self.settle,
+            worker: &self.worker,
+            stop: self.stop.clone(),
+        };
+        work.run(id).await
+    }
+
+    fn end(
+        &self,
+        ended: Result<(SplitId, Result<Worked, WorkError>), tokio::task::JoinError>,
+        queue: &RefCell<Queue>,
+        busy: &RefCell<HashSet<SplitId>>,
+    ) {
+        let (id, result) = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                // Its lease expires; it stays among the busy ones of this process, so that it does not panic again and again.
+                tracing::error!(%error, "the work on a split panicked; please report this");
+                return;
+            }
+        };
+        busy.borrow_mut().remove(&id);
+        match result {
+            Ok(Worked::Done(_)) => queue.borrow_mut().forget(&id),
+            Ok(Worked::Busy) => queue.borrow_mut().rest(&id),
+            Err(error) => {
+                if !matches!(error, WorkError::Halt(_)) {
+                    tracing::warn!(table = %id.table, %error, "the work on a split stopped, and is tried again");
+                }
+                queue.borrow_mut().rest(&id);
+            }
+        }
+    }
+}
+
+/// Something may be begun or gone on with.
+fn is_worked_on(watched: &Watched) -> bool {
+    watched.freshness.is_loaded() && watched.is_seen() && watched.mode() == Mode::Serve
+}

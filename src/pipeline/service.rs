@@ -1,0 +1,115 @@
+//! Runs the pipeline on a thread of its own, with connections of its own: nothing that it does holds up a session.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+use tokio::task::LocalSet;
+
+use super::metrics::Metrics;
+use super::requests::Requests;
+use super::runner::Runner;
+use super::throttle::Throttle;
+use crate::config::Config;
+use crate::upstream::pool::{Pool, PoolConfig};
+use crate::wide_row::known::Known;
+use crate::wide_row::service::{open, until_done};
+use crate::wide_row::store::{ClusterPatience, Store};
+
+/// The thread, for whoever started it.
+pub struct PipelineService {
+    stop: watch::Sender<bool>,
+    thread: JoinHandle<()>,
+}
+
+impl PipelineService {
+    pub fn start(config: &Config, known: Arc<Known>, pool: Arc<PoolConfig>) -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (stop, stopped) = watch::channel(false);
+        let run = Run {
+            config: config.clone(),
+            known,
+            pool,
+            stop: stopped,
+        };
+        let thread = std::thread::Builder::new()
+            .name("narrows-split".to_owned())
+            .spawn(move || run.on(&runtime))?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Lets what is under way leave its checkpoint. Blocks until that is done.
+    pub fn stop(self) {
+        self.stop.send_replace(true);
+        if self.thread.join().is_err() {
+            tracing::error!("the split pipeline panicked; please report this");
+        }
+    }
+}
+
+struct Run {
+    config: Config,
+    known: Arc<Known>,
+    pool: Arc<PoolConfig>,
+    stop: watch::Receiver<bool>,
+}
+
+impl Run {
+    fn on(self, runtime: &Runtime) {
+        let mut stop = self.stop.clone();
+        let local = LocalSet::new();
+        local.block_on(runtime, async {
+            let opened = tokio::select! {
+                opened = self.open() => opened,
+                _ = stop.wait_for(|stop| *stop) => return,
+            };
+            self.runner(opened).run().await;
+        });
+    }
+
+    async fn open(&self) -> (Store, ClusterPatience) {
+        let told = "the split pipeline cannot use the control keyspace yet";
+        let store = until_done(told, async || open(&self.config).await).await;
+        let patience = store.read_patience().await.unwrap_or_else(|error| {
+            let patience = ClusterPatience::default();
+            tracing::warn!(%error, ?patience, "the cluster's timeouts could not be read, so its defaults are taken");
+            patience
+        });
+        (store, patience)
+    }
+
+    fn runner(&self, (store, patience): (Store, ClusterPatience)) -> Runner {
+        let settings = self.config.pipeline.clone();
+        let throttle = Rc::new(Throttle::new(settings.throttle, settings.bytes_per_second));
+        let pool = Rc::new(Pool::new(self.pool.clone()));
+        Runner {
+            store: Arc::new(store),
+            known: self.known.clone(),
+            requests: Rc::new(Requests::new(pool, throttle)),
+            metrics: Rc::new(Metrics::register()),
+            reads: Box::new(|_| 0),
+            settle: settings.settle.unwrap_or_else(|| self.settle(patience)),
+            settings,
+            patience,
+            poll_interval: self.config.control.poll_interval,
+            worker: worker_name(),
+            stop: self.stop.clone(),
+        }
+    }
+
+    /// Every proxy knows of a guard after `max_staleness` or forwards no write, and a write takes no longer than two
+    /// timeouts of its coordinator.
+    fn settle(&self, patience: ClusterPatience) -> Duration {
+        self.config.control.max_staleness + 2 * patience.write_timeout
+    }
+}
+
+/// For people who look at leases.
+fn worker_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}:{}", host.trim(), std::process::id())
+}
