@@ -12,6 +12,8 @@ pub const SHARDS_MAX: u32 = 4096;
 pub struct WatchedTable {
     pub name: TableName,
     pub mode: Mode,
+    /// No split begins its next stage; reads and checks of writes go on. Set at run time only, so never a configuration's.
+    pub paused: bool,
     pub late_writes: LateWrites,
     /// A partition of this size is wide.
     pub wide_bytes: u64,
@@ -39,6 +41,7 @@ impl WatchedTable {
         Self {
             name,
             mode: Mode::Serve,
+            paused: false,
             late_writes: LateWrites::Invalidate,
             wide_bytes: 64 << 20,
             target_bytes: 8 << 20,

@@ -78,6 +78,7 @@ fn tables_are_read_with_all_their_settings() {
     let first = WatchedTable {
         name: TableName::new("plant", "Reading"),
         mode: Mode::Detect,
+        paused: false,
         late_writes: LateWrites::Reject,
         wide_bytes: 1 << 30,
         target_bytes: 65_536,

@@ -282,7 +282,9 @@ impl From<KeyRow> for KeyReading {
 }
 
 #[derive(DeserializeRow)]
-struct SplitRow {
+pub(super) struct SplitRow {
+    /// `None` in the one row of a shard that has statics and no rows yet.
+    partition_key: Option<Vec<u8>>,
     version: Option<i64>,
     epoch: Option<i32>,
     row_epoch: Option<i32>,
@@ -299,6 +301,14 @@ struct SplitRow {
     failures: Option<i32>,
     seen_bytes: Option<i64>,
     oldest_generation: Option<i32>,
+}
+
+impl SplitRow {
+    /// `None` where there is no split, also for a row without a state: a lease's leftover.
+    pub(super) fn key(&self) -> Option<PartitionKey> {
+        self.state.as_ref()?;
+        self.partition_key.clone().map(PartitionKey::new)
+    }
 }
 
 impl TryFrom<SplitRow> for Split {

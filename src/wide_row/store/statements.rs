@@ -16,9 +16,11 @@ const READ_TIMEOUT: Duration = Duration::from_secs(2);
 /// Beyond Cassandra's own limit for an LWT, so that its answer comes first.
 const LWT_TIMEOUT: Duration = Duration::from_secs(5);
 const PAGE_ROWS: i32 = 5000;
+/// Whole splits carry their checkpoints with them.
+const PAGE_SPLITS: i32 = 200;
 
 /// What stands for what in the texts below.
-const PARTS: [(&str, &str); 6] = [
+const PARTS: [(&str, &str); 7] = [
     (
         "{split}",
         "keyspace_name = ? AND table_name = ? AND shard = ? AND partition_key = ?",
@@ -34,6 +36,11 @@ const PARTS: [(&str, &str); 6] = [
     (
         "{row}",
         "partition_key, row_version, row_epoch, state, not_before",
+    ),
+    (
+        "{whole}",
+        "partition_key, version, epoch, row_epoch, state, generation, lease, pre_split_data, post_split_data, progress, reason, not_before, \
+         detected_at, changed_at, failures, seen_bytes, oldest_generation",
     ),
     (
         "{step}",
@@ -56,8 +63,9 @@ const ALL_ROWS: &str = "SELECT {row} FROM {keyspace}.wide_row WHERE {shard}";
 const CHANGED_ROWS: &str =
     "SELECT {row} FROM {keyspace}.wide_row WHERE {shard} AND row_version > ? ALLOW FILTERING";
 const KEY: &str = "SELECT version, epoch, row_epoch, state, generation, not_before FROM {keyspace}.wide_row WHERE {split}";
-const SPLIT: &str = "SELECT version, epoch, row_epoch, state, generation, lease, pre_split_data, post_split_data, progress, \
-    reason, not_before, detected_at, changed_at, failures, seen_bytes, oldest_generation FROM {keyspace}.wide_row WHERE {split}";
+const SPLIT: &str = "SELECT {whole} FROM {keyspace}.wide_row WHERE {split}";
+/// Every split of a shard with all that is known of it, for people.
+const SPLITS: &str = "SELECT {whole} FROM {keyspace}.wide_row WHERE {shard}";
 const BEGIN_SHARD: &str = "UPDATE {keyspace}.wide_row SET version = ?, epoch = 0, epoch_version = ? WHERE {shard} IF version = \
     null";
 const DETECT: &str = "UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, changed_at = ?, oldest_generation = ?, \
@@ -90,7 +98,7 @@ const WRITE_BUCKET: &str = "UPDATE {keyspace}.wide_row_layout SET split_table = 
 /// Within the data centre: a layout is on a quorum of each before its generation is completed.
 const READ_LAYOUT: &str = "SELECT split_table, strategy, bucket_count, checksum, first_clustering, row_count, byte_count FROM \
     {keyspace}.wide_row_layout WHERE {layout}";
-const READ_WATCHED: &str = "SELECT keyspace_name, table_name, row_version, {watched}, seen_table_id, seen_columns, \
+const READ_WATCHED: &str = "SELECT keyspace_name, table_name, row_version, {watched}, paused, seen_table_id, seen_columns, \
     seen_truncations FROM {keyspace}.watched_table WHERE catalog = 'watched'";
 const WATCH: &str = "INSERT INTO {keyspace}.watched_table (catalog, keyspace_name, table_name, {watched}) VALUES \
     ('watched', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS";
@@ -100,6 +108,11 @@ const SET_SEEN: &str = "UPDATE {keyspace}.watched_table SET row_version = ?, see
 const RESHARD: &str = "UPDATE {keyspace}.watched_table SET shards = ?, row_version = ? WHERE catalog = 'watched' AND keyspace_name = ? AND \
     table_name = ? IF shards = ? AND row_version = ?";
 
+const SET_MODE: &str = "UPDATE {keyspace}.watched_table SET mode = ? WHERE catalog = 'watched' AND keyspace_name = ? AND \
+    table_name = ? IF EXISTS";
+const SET_PAUSED: &str = "UPDATE {keyspace}.watched_table SET paused = ? WHERE catalog = 'watched' AND keyspace_name = ? AND \
+    table_name = ? IF EXISTS";
+
 pub(super) struct Statements {
     pub(super) shards: PreparedStatement,
     pub(super) shard: PreparedStatement,
@@ -108,6 +121,7 @@ pub(super) struct Statements {
     pub(super) changed_rows: PreparedStatement,
     pub(super) key: PreparedStatement,
     pub(super) split: PreparedStatement,
+    pub(super) splits: PreparedStatement,
     pub(super) begin_shard: PreparedStatement,
     pub(super) detect: PreparedStatement,
     pub(super) again: PreparedStatement,
@@ -126,6 +140,8 @@ pub(super) struct Statements {
     pub(super) watch: PreparedStatement,
     pub(super) set_seen: PreparedStatement,
     pub(super) reshard: PreparedStatement,
+    pub(super) set_mode: PreparedStatement,
+    pub(super) set_paused: PreparedStatement,
     /// What a change must reach.
     pub(super) commit: Consistency,
 }
@@ -152,6 +168,7 @@ impl Statements {
             changed_rows: with.rows(CHANGED_ROWS).await?,
             key: with.rows(KEY).await?,
             split: with.rows(SPLIT).await?,
+            splits: with.whole_splits(SPLITS).await?,
             begin_shard: with.lwt(BEGIN_SHARD).await?,
             detect: with.lwt(DETECT).await?,
             again: with.lwt(AGAIN).await?,
@@ -170,6 +187,8 @@ impl Statements {
             watch: with.lwt(WATCH).await?,
             set_seen: with.lwt(SET_SEEN).await?,
             reshard: with.lwt(RESHARD).await?,
+            set_mode: with.lwt(SET_MODE).await?,
+            set_paused: with.lwt(SET_PAUSED).await?,
             commit: with.commit,
         })
     }
@@ -190,6 +209,13 @@ impl Preparing<'_> {
     /// Rows only when a version moved.
     async fn rows(&self, text: &str) -> Result<PreparedStatement, StoreError> {
         self.read(text, Consistency::Quorum).await
+    }
+
+    /// Many whole rows, in pages that are small whatever their checkpoints hold.
+    async fn whole_splits(&self, text: &str) -> Result<PreparedStatement, StoreError> {
+        let mut statement = self.rows(text).await?;
+        statement.set_page_size(PAGE_SPLITS);
+        Ok(statement)
     }
 
     async fn read(

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use scylla::DeserializeRow;
+use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlTimestamp;
 use uuid::Uuid;
 
-use super::cas::{bind, send};
+use super::cas::{Values, answered, bind, send};
 use super::{Store, StoreError, not_understood};
 use crate::wide_row::names::{TableName, Version};
 use crate::wide_row::watched::{LateWrites, Mode, WatchedTable};
@@ -89,6 +90,36 @@ impl Store {
         Ok(())
     }
 
+    /// Changes how far Narrows goes with a table; its proxies follow within a poll. `false`: it is not watched. What was
+    /// seen of the original stays as it is, with its version.
+    pub async fn set_mode(&self, table: &TableName, mode: Mode) -> Result<bool, StoreError> {
+        self.set_column(&self.statements.set_mode, table, || bind![mode.as_str()])
+            .await
+    }
+
+    /// Stops the table's splits before their next stage, or lets them go on. `false`: it is not watched.
+    pub async fn set_paused(&self, table: &TableName, paused: bool) -> Result<bool, StoreError> {
+        self.set_column(&self.statements.set_paused, table, || bind![paused])
+            .await
+    }
+
+    /// Conditional on the row alone: an UPDATE without it would make a row of a table that nobody watches any more. The
+    /// same value may be written twice, so it is repeated until it is answered.
+    async fn set_column(
+        &self,
+        statement: &PreparedStatement,
+        table: &TableName,
+        value: impl Fn() -> Values,
+    ) -> Result<bool, StoreError> {
+        let values = || {
+            let mut values = value();
+            values.extend(bind![table.keyspace.clone(), table.table.clone()]);
+            values
+        };
+        let answer = answered(|| send(&self.session, statement, values())).await?;
+        Ok(answer.applied)
+    }
+
     /// Moves a table to another number of shards, a power of two that it never had. Its splits are taken out of service
     /// first, since they stay behind.
     pub async fn reshard(&self, row: &WatchedRow, shards: u32) -> Result<(), StoreError> {
@@ -140,6 +171,7 @@ struct Row {
     table_name: String,
     row_version: Option<i64>,
     mode: Option<String>,
+    paused: Option<bool>,
     late_writes: Option<String>,
     wide_bytes: Option<i64>,
     target_bytes: Option<i64>,
@@ -188,6 +220,7 @@ impl From<Row> for WatchedRow {
                     None => default.mode,
                     Some(mode) => Mode::parse(mode).unwrap_or(Mode::Off),
                 },
+                paused: row.paused.unwrap_or(default.paused),
                 late_writes: row
                     .late_writes
                     .as_deref()
