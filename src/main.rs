@@ -4,40 +4,51 @@ use std::fmt::Display;
 use std::process::ExitCode;
 
 use narrows::app::{self, AppError};
-use narrows::cli::{self, Command, ConfigFile, SchemaCommand, check, exit, explain, probe, schema};
+use narrows::cli::{
+    self, Command, ConfigFile, SchemaCommand, check, exit, explain, mode, probe, schema, splits,
+};
 use narrows::config::{self, Config};
 use narrows::telemetry::{logs, metrics};
 
 fn main() -> ExitCode {
     let code = match cli::parse(std::env::args_os()) {
-        Ok(cli) => match cli.command {
-            Command::Run(file) => load(&file).map_or_else(|code| code, |config| run(config, file)),
-            Command::Check(file) => load(&file).map_or_else(|code| code, |config| check(&config)),
-            Command::Schema(SchemaCommand::Print(file)) => {
-                load(&file).map_or_else(|code| code, |config| print_schema(&config))
-            }
-            Command::Schema(SchemaCommand::Apply(file)) => load(&file).map_or_else(
-                |code| code,
-                |config| report(schema::apply(&config), schema::ApplyError::exit_code),
-            ),
-            Command::Schema(SchemaCommand::Reshard(to)) => load(&to.file).map_or_else(
-                |code| code,
-                |config| {
-                    let reshard = schema::reshard(&config, &to.table, to.shards);
-                    report(reshard, schema::ApplyError::exit_code)
-                },
-            ),
-            Command::Explain(command) => load(&command.file).map_or_else(
-                |code| code,
-                |config| {
-                    let explained = explain::explain(&config, &command);
-                    report(explained, explain::ExplainError::exit_code)
-                },
-            ),
-        },
+        Ok(cli) => act(cli.command).unwrap_or_else(|code| code),
         Err(code) => code,
     };
     ExitCode::from(code)
+}
+
+/// `Err` where the configuration is wrong; a code either way.
+fn act(command: Command) -> Result<u8, u8> {
+    Ok(match command {
+        Command::Run(file) => run(load(&file)?, file),
+        Command::Check(file) => check(&load(&file)?),
+        Command::Schema(SchemaCommand::Print(file)) => print_schema(&load(&file)?),
+        Command::Schema(SchemaCommand::Apply(file)) => {
+            let config = load(&file)?;
+            report(schema::apply(&config), schema::ApplyError::exit_code)
+        }
+        Command::Schema(SchemaCommand::Reshard(to)) => {
+            let config = load(&to.file)?;
+            let reshard = schema::reshard(&config, &to.table, to.shards);
+            report(reshard, schema::ApplyError::exit_code)
+        }
+        Command::Explain(command) => {
+            let config = load(&command.file)?;
+            let explained = explain::explain(&config, &command);
+            report(explained, explain::ExplainError::exit_code)
+        }
+        Command::Splits(command) => {
+            let config = load(command.file())?;
+            let done = splits::run(&config, &command);
+            report(done, splits::SplitsError::exit_code)
+        }
+        Command::Mode(command) => {
+            let config = load(&command.file)?;
+            let done = mode::mode(&config, &command);
+            report(done, splits::SplitsError::exit_code)
+        }
+    })
 }
 
 fn load(file: &ConfigFile) -> Result<Config, u8> {
@@ -65,20 +76,7 @@ fn run(config: Config, file: ConfigFile) -> u8 {
 
 fn check(config: &Config) -> u8 {
     cli::print(&check::summary(config));
-    match block_on(async { Ok(probe::probe(config).await) }) {
-        Ok(Ok(report)) => {
-            cli::print(&report);
-            exit::OK
-        }
-        Ok(Err(error)) => {
-            cli::print_error(&format!("{error}\n"));
-            exit::UPSTREAM_UNAVAILABLE
-        }
-        Err(error) => {
-            cli::print_error(&format!("{error}\n"));
-            exit::INTERNAL
-        }
-    }
+    report(probe::probe(config), |_| exit::UPSTREAM_UNAVAILABLE)
 }
 
 fn print_schema(config: &Config) -> u8 {

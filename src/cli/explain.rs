@@ -3,9 +3,9 @@
 //!
 //! `values` puts constants in the place of bind markers, `text` says in words what was found, in `lines`.
 
-mod lines;
-mod text;
-mod values;
+pub(super) mod lines;
+pub(super) mod text;
+pub(super) mod values;
 
 use std::sync::Arc;
 

@@ -1,10 +1,13 @@
-//! The command line: `narrows run`, `narrows check`, `narrows schema`, `narrows explain`, and help that answers the first questions.
+//! The command line: `narrows run`, `check`, `schema`, `explain`, `splits` and `mode`, and help that answers the first questions.
 
 pub mod check;
 pub mod exit;
 pub mod explain;
+pub mod mode;
 pub mod probe;
 pub mod schema;
+pub mod splits;
+mod terminal;
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -13,6 +16,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::wide_row::watched::SHARDS_MAX;
+use splits::arguments::{ModeArguments, SplitsCommand};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -21,6 +25,8 @@ Examples:
   narrows check --config /etc/narrows.toml      every mistake at once, nothing is started
   narrows schema print                          the control keyspace, for a DBA to read and run
   narrows explain \"SELECT …\"                  from where it would be answered, and why
+  narrows splits list                           what is split, and what is on its way
+  narrows mode plant.reading detect             find wide partitions, split and serve none
   NARROWS__UPSTREAM__CONTACT_POINTS=10.0.0.1,10.0.0.2 narrows run
 
 Defaults:
@@ -49,6 +55,18 @@ Examples:
 Values are CQL constants: a text has quotes of its own within those of the shell, a list for
 IN ? is \"(1, 2)\". Without values it says whether the statement could be answered from buckets,
 whatever they are. Reads the control keyspace as of now, and no rows; changes nothing.";
+
+const MODE_EXAMPLES: &str = "\
+Examples:
+  narrows mode plant.reading             which it is, and what that means
+  narrows mode plant.reading serve
+
+  off     nothing is found or split; the originals answer all reads
+  detect  wide partitions are found and reported; the originals answer all reads
+  serve   wide partitions are split, and their reads answered from the splits
+
+Splits stay as they are in every mode, and writes to them are checked in every mode: a table
+can go back to serve at once. Proxies follow within a poll.";
 
 /// A CQL sidecar in front of an unmodified Cassandra cluster
 #[derive(Debug, Parser)]
@@ -79,6 +97,12 @@ pub enum Command {
     /// Say what would happen to a SELECT, and why: forwarded, or answered from which buckets
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(Explain),
+    /// See what is split and how far it is, add, roll back, pause
+    #[command(subcommand, arg_required_else_help = true)]
+    Splits(SplitsCommand),
+    /// Show or change how far Narrows goes with a table: off, detect or serve
+    #[command(after_help = MODE_EXAMPLES)]
+    Mode(ModeArguments),
 }
 
 #[derive(Debug, Subcommand)]
@@ -230,6 +254,9 @@ mod tests {
             "narrows run --help",
             "narrows schema apply --help",
             "narrows explain --help",
+            "narrows splits --help",
+            "narrows splits rollback --help",
+            "narrows mode --help",
         ] {
             assert_eq!(parse_words(line).expect_err("printed"), exit::OK, "{line}");
         }
@@ -241,6 +268,9 @@ mod tests {
             "narrows schema",
             "narrows schema drop",
             "narrows explain",
+            "narrows splits",
+            "narrows splits drop",
+            "narrows mode",
         ] {
             assert_eq!(
                 parse_words(line).expect_err("explained"),

@@ -7,7 +7,7 @@ pub(super) const WIDTH: usize = 100;
 const INDENT: usize = 13;
 
 /// `1 row`, `2 rows`.
-pub(super) fn counted(count: impl TryInto<u64>, noun: &str) -> String {
+pub(in crate::cli) fn counted(count: impl TryInto<u64>, noun: &str) -> String {
     match count.try_into().unwrap_or(u64::MAX) {
         1 => format!("1 {noun}"),
         count => format!("{count} {noun}s"),
@@ -15,7 +15,7 @@ pub(super) fn counted(count: impl TryInto<u64>, noun: &str) -> String {
 }
 
 /// Bytes, rounded.
-pub(super) fn size(bytes: u64) -> String {
+pub(in crate::cli) fn size(bytes: u64) -> String {
     const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     match UNITS.iter().find(|(_, unit)| bytes >= *unit) {
         Some((name, unit)) => format!("{:.1} {name}", bytes as f64 / *unit as f64),
@@ -42,7 +42,7 @@ pub(super) fn runs(numbers: &[usize]) -> String {
 
 /// Lines under one another, each with a label.
 #[derive(Default)]
-pub(super) struct Lines {
+pub(in crate::cli) struct Lines {
     out: String,
 }
 
@@ -53,7 +53,7 @@ impl Lines {
     }
 
     /// A label and its text, broken between words where it is too long. Spaces stay as many as they are: some are a client's.
-    pub(super) fn add(&mut self, label: &str, text: &str) {
+    pub(in crate::cli) fn add(&mut self, label: &str, text: &str) {
         let mut column = INDENT;
         write!(self.out, "{label:INDENT$}").expect("writing to a string cannot fail");
         for (number, word) in text.split([' ', '\n', '\r', '\t']).enumerate() {
@@ -71,7 +71,7 @@ impl Lines {
         self.out.push('\n');
     }
 
-    pub(super) fn into_text(self) -> String {
+    pub(in crate::cli) fn into_text(self) -> String {
         self.out
     }
 }

@@ -308,7 +308,7 @@ impl Partition {
     }
 }
 
-fn state_words(state: State) -> &'static str {
+pub(in crate::cli) fn state_words(state: State) -> &'static str {
     match state {
         State::Detected => "found to be wide, not planned yet",
         State::Planned => "measured, not copied yet",

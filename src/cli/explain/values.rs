@@ -2,7 +2,7 @@
 //! statements reads both, and what it does not take for one term is refused.
 
 use crate::statement::select::{InValues, RelationKind, Select, parse_select};
-use crate::statement::term::Marker;
+use crate::statement::term::{Literal, Marker, TermKind};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ValueError {
@@ -93,18 +93,28 @@ fn checked(value: &str, list: bool) -> Result<String, ValueError> {
 }
 
 fn is_one_term(value: &str) -> bool {
+    one_term(value).is_some()
+}
+
+/// The constant that a text is, if it is one and nothing else.
+pub(in crate::cli) fn constant(value: &str) -> Option<Literal> {
+    match one_term(value.trim())? {
+        TermKind::Literal(literal) => Some(literal),
+        _ => None,
+    }
+}
+
+fn one_term(value: &str) -> Option<TermKind> {
     const BEFORE: &str = "SELECT a FROM b WHERE c = ";
-    let Some(select) = parse_select(&format!("{BEFORE}{value}")) else {
-        return false;
-    };
+    let mut select = parse_select(&format!("{BEFORE}{value}"))?;
     let whole = BEFORE.len()..BEFORE.len() + value.len();
-    match select.relations.as_slice() {
-        [only] => {
-            let compared =
-                matches!(&only.kind, RelationKind::Compare { term, .. } if term.span == whole);
-            compared && select.markers.is_empty()
-        }
-        _ => false,
+    let only = select.relations.pop().filter(|_| {
+        // A marker has no value, and a second relation is none of it.
+        select.relations.is_empty() && select.markers.is_empty()
+    })?;
+    match only.kind {
+        RelationKind::Compare { term, .. } if term.span == whole => Some(term.kind),
+        _ => None,
     }
 }
 

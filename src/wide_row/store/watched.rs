@@ -155,6 +155,16 @@ impl Store {
 }
 
 impl WatchedRow {
+    /// A table that nobody has looked at yet.
+    #[cfg(test)]
+    pub(crate) fn unseen(table: WatchedTable) -> Self {
+        Self {
+            table,
+            seen: SeenTable::default(),
+            row_version: None,
+        }
+    }
+
     /// Nobody has looked at the original yet.
     pub fn is_first_sight(&self) -> bool {
         self.row_version.is_none()

@@ -1,0 +1,161 @@
+//! `narrows splits watch`: what is under way, as it goes on. Asks for the versions of shards once a second and reads again
+//! only what changed, so that watching a table with very many splits costs little.
+//!
+//! `track` knows what is under way, `text` says it in lines, `screen` puts them on a terminal or a pipe.
+
+mod screen;
+mod text;
+mod track;
+
+use std::collections::HashMap;
+use std::io::stdout;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::arguments::Watch;
+use super::key::KeyColumns;
+use super::{Control, SplitsError, moment};
+use crate::cli::terminal;
+use crate::wide_row::names::TableName;
+use crate::wide_row::store::{SplitId, StoreError, WatchedRow};
+use crate::wide_row::watched::WatchedTable;
+use screen::Screen;
+use track::{Event, Tracker};
+
+const EVERY: Duration = Duration::from_secs(1);
+/// Fits on a small terminal; the others are counted.
+const SHOWN_MAX: usize = 15;
+/// Of a control keyspace that does not answer, before it is given up.
+const FAILURES_MAX: u32 = 30;
+
+pub(super) async fn watch(control: &Control, command: &Watch) -> Result<String, SplitsError> {
+    let mut watching = Watching {
+        control,
+        tracker: Tracker::default(),
+        columns: HashMap::new(),
+        tables: Vec::new(),
+    };
+    let mut screen = Screen::new(stdout(), terminal::width().is_some());
+    let mut failures = 0;
+    loop {
+        let (above, live) = match watching.look(command.table.as_deref()).await {
+            Ok(events) => {
+                failures = 0;
+                (watching.above(&events).await, watching.live(&screen))
+            }
+            // The first look says what is wrong, later ones are repeated.
+            Err(error) if watching.tables.is_empty() || failures >= FAILURES_MAX => {
+                return Err(error);
+            }
+            Err(SplitsError::Cluster(error)) => {
+                failures += 1;
+                (Vec::new(), vec![format!("{error}; trying again")])
+            }
+            Err(error) => return Err(error),
+        };
+        // Whoever read the lines went away.
+        if screen.put(&above, &live).is_err() {
+            return Ok(String::new());
+        }
+        let (tables, now) = (&watching.tables, moment::now());
+        let counts = watching.tracker.counts(tables, now);
+        if command.until_done && failures == 0 && counts.active == 0 {
+            return Ok(text::done(counts));
+        }
+        tokio::select! {
+            () = sleep(EVERY) => {}
+            _ = tokio::signal::ctrl_c() => return Ok(String::new()),
+        }
+    }
+}
+
+struct Watching<'a> {
+    control: &'a Control,
+    tracker: Tracker,
+    columns: HashMap<TableName, KeyColumns>,
+    tables: Vec<WatchedTable>,
+}
+
+impl Watching<'_> {
+    /// Looks at what changed since the last time.
+    async fn look(&mut self, table: Option<&str>) -> Result<Vec<Event>, SplitsError> {
+        let rows = self.control.tables(table).await?;
+        let sound = |row: WatchedRow| Some(row.table).filter(WatchedTable::is_sound);
+        self.tables = rows.into_iter().filter_map(sound).collect();
+        self.tracker.keep(&self.tables);
+        let mut events = Vec::new();
+        for table in &self.tables {
+            let store = &self.control.store;
+            let readings = store.read_shards(&table.name, table.shards).await?;
+            for (reading, since) in self.tracker.changed(&table.name, &readings) {
+                let mut rows = Vec::new();
+                let tracker = &self.tracker;
+                // Of a first load most are of no interest, and are not kept.
+                let each = |row| rows.extend(tracker.relevant(&table.name, row));
+                store
+                    .read_rows(&table.name, reading.shard, since, each)
+                    .await?;
+                events.extend(self.tracker.apply(&table.name, reading, rows));
+            }
+            if !self.columns.contains_key(&table.name) {
+                let columns = self.control.key_columns(&table.name).await?;
+                self.columns.insert(table.name.clone(), columns);
+            }
+        }
+        for id in self.tracker.first(&self.tables, moment::now(), SHOWN_MAX) {
+            self.refresh(&id).await?;
+        }
+        Ok(events)
+    }
+
+    async fn refresh(&mut self, id: &SplitId) -> Result<(), StoreError> {
+        if let Some(split) = self.control.store.read_split(id).await? {
+            self.tracker.see(id, split);
+        }
+        Ok(())
+    }
+
+    /// What happened, one line each; and on a pipe how far splits have come, now and then.
+    async fn above(&mut self, events: &[Event]) -> Vec<String> {
+        let clock = moment::clock(moment::now());
+        let mut lines = Vec::new();
+        for event in events {
+            // Without it the line says less.
+            let split = self.control.store.read_split(&event.id).await;
+            let split = split.ok().flatten();
+            let name = self.name(&event.id);
+            let line = text::event(&name, event.what, split.as_ref());
+            lines.push(format!("{clock}  {line}"));
+        }
+        if terminal::width().is_none() {
+            for (id, line) in self.tracker.steps() {
+                lines.push(format!("{clock}  {}  {line}", self.name(&id)));
+            }
+        }
+        lines
+    }
+
+    fn live(&self, screen: &Screen<std::io::Stdout>) -> Vec<String> {
+        let Some(width) = terminal::width().filter(|_| screen.is_terminal()) else {
+            return Vec::new();
+        };
+        let now = moment::now();
+        let shown = self.tracker.first(&self.tables, now, SHOWN_MAX);
+        let lines = shown.iter().filter_map(|id| {
+            let tracked = self.tracker.get(id)?;
+            Some((self.name(id), tracked.clone()))
+        });
+        let lines: Vec<_> = lines.collect();
+        let mut live = text::live(&lines, &self.tables, now, width);
+        let counts = self.tracker.counts(&self.tables, now);
+        live.push(text::summary(counts, shown.len()));
+        live
+    }
+
+    fn name(&self, id: &SplitId) -> String {
+        let key = self.columns.get(&id.table);
+        let key = key.map(|columns| columns.show(&id.key)).unwrap_or_default();
+        format!("{} {key}", id.table)
+    }
+}
