@@ -239,6 +239,18 @@ impl App {
     }
 }
 
+/// Until SIGTERM or SIGINT.
+pub(crate) async fn until_told_to_stop() -> io::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!("stopping, what is under way leaves its checkpoint");
+    Ok(())
+}
+
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -270,7 +282,7 @@ fn spawn(future: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
     tokio::spawn(future).abort_handle()
 }
 
-fn bind(
+pub(crate) fn bind(
     address: std::net::SocketAddr,
     setting: &'static str,
 ) -> Result<tokio::net::TcpListener, AppError> {

@@ -35,6 +35,7 @@ pub mod cli;
 pub mod config;
 
 pub mod app;
+pub mod worker;
 
 pub mod proxy;
 

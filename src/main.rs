@@ -9,6 +9,7 @@ use narrows::cli::{
 };
 use narrows::config::{self, Config};
 use narrows::telemetry::{logs, metrics};
+use narrows::worker;
 
 fn main() -> ExitCode {
     let code = match cli::parse(std::env::args_os()) {
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
 fn act(command: Command) -> Result<u8, u8> {
     Ok(match command {
         Command::Run(file) => run(load(&file)?, file),
+        Command::Worker(file) => work(load(&file)?),
         Command::Check(file) => check(&load(&file)?),
         Command::Schema(SchemaCommand::Print(file)) => print_schema(&load(&file)?),
         Command::Schema(SchemaCommand::Apply(file)) => {
@@ -61,7 +63,17 @@ fn load(file: &ConfigFile) -> Result<Config, u8> {
 fn run(config: Config, file: ConfigFile) -> u8 {
     let logs = logs::init(&config.log);
     let metrics = metrics::install();
-    match block_on(app::run(config, file.config, logs, metrics)) {
+    ended(block_on(app::run(config, file.config, logs, metrics)))
+}
+
+fn work(config: Config) -> u8 {
+    logs::init(&config.log);
+    let metrics = metrics::install();
+    ended(block_on(worker::run(config, metrics)))
+}
+
+fn ended(result: Result<(), AppError>) -> u8 {
+    match result {
         Ok(()) => exit::OK,
         Err(error) => {
             tracing::error!("{error}");

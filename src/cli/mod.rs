@@ -85,6 +85,13 @@ pub enum Command {
         limits.idle_timeout and limits.drain_timeout change at once, the log names the rest."
     )]
     Run(ConfigFile),
+    /// Split wide partitions in the background, without serving drivers
+    #[command(
+        after_help = "Any number of workers share the work, and any of them may die: what a split has reached is in the\n\
+        control keyspace. SIGTERM lets what is under way leave its checkpoint and exits 0. pipeline.enabled is\n\
+        for proxies; a worker works in any case."
+    )]
+    Worker(ConfigFile),
     /// Check the configuration and the cluster; bind nothing
     #[command(
         after_help = "Prints every mistake, one per line with the setting's name, and exits 64;\n\

@@ -1,7 +1,11 @@
 //! What the pipeline counts.
 
-use metrics::{Counter, counter};
+use std::collections::HashMap;
 
+use metrics::{Counter, counter, gauge};
+
+use super::report::now_millis;
+use crate::wide_row::names::TableName;
 use crate::wide_row::state::State;
 
 pub(super) const TRANSITIONS_TOTAL: &str = "narrows_pipeline_transitions_total";
@@ -9,6 +13,21 @@ pub(super) const COPIED_ROWS_TOTAL: &str = "narrows_pipeline_copied_rows_total";
 pub(super) const COPIED_BYTES_TOTAL: &str = "narrows_pipeline_copied_bytes_total";
 pub(super) const DIFFERENCES_TOTAL: &str = "narrows_pipeline_verify_differences_total";
 pub(super) const TAKEOVERS_TOTAL: &str = "narrows_pipeline_lease_takeovers_total";
+
+pub(super) const SPLITS: &str = "narrows_pipeline_splits";
+pub(super) const OLDEST_SECONDS: &str = "narrows_pipeline_oldest_seconds";
+
+/// States that wait for work.
+const WORK: [State; 8] = [
+    State::Detected,
+    State::Planned,
+    State::Guarded,
+    State::Copying,
+    State::Verifying,
+    State::Completed,
+    State::Failed,
+    State::Refused,
+];
 
 pub struct Metrics {
     transitions: [Counter; State::ALL.len()],
@@ -36,6 +55,20 @@ impl Metrics {
         let at = State::ALL.iter().position(|known| *known == state);
         if let Some(counter) = at.and_then(|at| self.transitions.get(at)) {
             counter.increment(1);
+        }
+    }
+
+    /// How many splits of a table wait in each state, and since when.
+    pub(super) fn waiting(&self, table: &TableName, counts: &HashMap<State, (usize, i64)>) {
+        for state in WORK {
+            let (count, since) = counts.get(&state).copied().unwrap_or((0, i64::MAX));
+            let age = now_millis().saturating_sub(since).max(0) as f64 / 1000.0;
+            let labels = [
+                ("table", table.to_string()),
+                ("state", state.as_str().to_owned()),
+            ];
+            gauge!(SPLITS, &labels).set(count as f64);
+            gauge!(OLDEST_SECONDS, &labels).set(age);
         }
     }
 

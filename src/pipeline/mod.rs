@@ -5,6 +5,7 @@
 
 pub mod cells;
 mod checksum;
+mod cleanup;
 mod closed;
 pub mod copy;
 mod fail_point;

@@ -21,7 +21,8 @@ pub(super) struct Queue {
 
 struct Waiting {
     state: State,
-    /// Milliseconds since 1970.
+    /// When it came into its state; milliseconds since 1970, like `due`.
+    since: i64,
     due: i64,
     /// Trouble makes it wait beyond that.
     rests_until: Option<Instant>,
@@ -65,6 +66,8 @@ impl Queue {
 
     fn learn(&mut self, table: &TableName, row: ChangedRow, shard: &ShardReading) {
         let work = work_of(&row, shard);
+        // Versions follow the clock.
+        let since = row.version.0 / 1000;
         let id = SplitId {
             table: table.clone(),
             shard: shard.shard,
@@ -76,6 +79,7 @@ impl Queue {
                 let known = known.filter(|known| known.state == state);
                 let waiting = Waiting {
                     state,
+                    since,
                     due,
                     rests_until: known.as_ref().and_then(|known| known.rests_until),
                     pause: known.map_or(PAUSE_MIN, |known| known.pause),
@@ -114,14 +118,14 @@ impl Queue {
         self.waiting.remove(id);
     }
 
-    /// How many there are in each state, and the oldest due time of each.
+    /// How many there are in each state, and since when the oldest is; what has no work is not among them.
     pub(super) fn counts(&self, table: &TableName) -> HashMap<State, (usize, i64)> {
-        let mut counts: HashMap<State, (usize, i64)> = HashMap::new();
+        let mut counts = HashMap::new();
         for (id, waiting) in &self.waiting {
             if id.table == *table {
                 let (count, oldest) = counts.entry(waiting.state).or_insert((0, i64::MAX));
                 *count += 1;
-                *oldest = (*oldest).min(waiting.due);
+                *oldest = waiting.since.min(*oldest);
             }
         }
         counts

@@ -38,7 +38,7 @@ impl Requests {
             .pool
             .execute(&prepared, request, &route, PATIENCE)
             .await;
-        self.throttle.note(began.elapsed(), went(&result));
+        self.throttle.note(bytes, began.elapsed(), went(&result));
         result
     }
 
@@ -60,7 +60,7 @@ impl Requests {
             let began = Instant::now();
             let result = self.pool.batch(statements, body, &route, PATIENCE).await;
             let went = went(&result);
-            self.throttle.note(began.elapsed(), went);
+            self.throttle.note(body.len(), began.elapsed(), went);
             match result {
                 Err(_) if went == Went::Badly && pause < PAUSE_MAX => {}
                 result => return result.map(drop),

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+use super::cleanup;
 use super::metrics::Metrics;
 use super::queue::Queue;
 use super::requests::Requests;
@@ -19,6 +20,8 @@ use crate::wide_row::known::{Known, Watched};
 use crate::wide_row::state::State;
 use crate::wide_row::store::{ClusterPatience, Detected, Found, SplitId, Store, StoreError};
 use crate::wide_row::watched::Mode;
+
+const CLEAN_UP_EVERY: Duration = Duration::from_secs(3600);
 
 pub(super) struct Runner {
     pub(super) store: Arc<Store>,
@@ -42,6 +45,7 @@ impl Runner {
         let runner = Rc::new(self);
         let queue = RefCell::new(Queue::default());
         let mut under_way = JoinSet::new();
+        let cleaning = tokio::task::spawn_local(runner.clone().clean_up());
         let busy = RefCell::new(HashSet::new());
         let mut stop = runner.stop.clone();
         while !*stop.borrow() {
@@ -59,6 +63,7 @@ impl Runner {
                 _ = stop.changed() => {}
             }
         }
+        cleaning.abort();
         while let Some(ended) = under_way.join_next().await {
             runner.end(ended, &queue, &busy);
         }
@@ -68,9 +73,10 @@ impl Runner {
         if !is_worked_on(watched) {
             return Ok(());
         }
-        queue
-            .follow(&self.store, watched.name(), watched.shards())
-            .await
+        let table = watched.name();
+        queue.follow(&self.store, table, watched.shards()).await?;
+        self.metrics.waiting(table, &queue.counts(table));
+        Ok(())
     }
 
     /// Begins as many as may be under way.
@@ -112,6 +118,34 @@ impl Runner {
             }
             Ok(Detected::NotYet) | Err(_) => queue.borrow_mut().rest(id),
         }
+    }
+
+    /// Every hour, one bucket after the other: nobody waits for it.
+    async fn clean_up(self: Rc<Self>) {
+        loop {
+            for watched in self.known.tables() {
+                if let Err(error) = self.clean_up_table(&watched).await {
+                    let table = watched.name();
+                    tracing::warn!(%table, %error, "old buckets were not removed, trying again later");
+                }
+            }
+            sleep(CLEAN_UP_EVERY).await;
+        }
+    }
+
+    async fn clean_up_table(&self, watched: &Watched) -> Result<(), WorkError> {
+        let (true, Some(schema)) = (watched.freshness.is_loaded(), watched.schema()) else {
+            return Ok(());
+        };
+        let (table, shards) = (watched.name(), watched.shards());
+        let mut removed = 0;
+        for id in cleanup::candidates(&self.store, table, shards).await? {
+            removed += cleanup::clean_up((&self.store, &self.requests), &schema, &id).await?;
+        }
+        if removed > 0 {
+            tracing::info!(%table, buckets = removed, "removed buckets that nobody reads any more");
+        }
+        Ok(())
     }
 
     async fn work(&self, id: &SplitId) -> Result<Worked, WorkError> {
@@ -165,5 +199,7 @@ impl Runner {
 
 /// Something may be begun or gone on with.
 fn is_worked_on(watched: &Watched) -> bool {
-    watched.freshness.is_loaded() && watched.is_seen() && watched.mode() == Mode::Serve
+    let settings = watched.settings();
+    let wanted = settings.mode == Mode::Serve && !settings.paused;
+    wanted && watched.freshness.is_loaded() && watched.is_seen()
 }

@@ -26,6 +26,8 @@ const SHRINKAGE: f64 = 0.97;
 const SLOW: f64 = 2.5;
 /// How quickly the usual follows what is seen: down at once, up slowly.
 const DRIFT: f64 = 0.01;
+/// Requests are compared with others of about their size: 16 times as large is another one.
+const SIZES: usize = 8;
 
 #[derive(Debug)]
 pub struct Throttle {
@@ -35,8 +37,8 @@ pub struct Throttle {
     free_at: Cell<Instant>,
     /// Pauses are as many times what a request takes.
     pause: Cell<f64>,
-    /// Seconds that a request takes when all is well.
-    usual: Cell<f64>,
+    /// Seconds that requests of each size take when all is well.
+    usual: [Cell<f64>; SIZES],
 }
 
 impl Throttle {
@@ -46,7 +48,7 @@ impl Throttle {
             bytes_per_second,
             free_at: Cell::new(Instant::now()),
             pause: Cell::new(PAUSE_MIN),
-            usual: Cell::new(0.0),
+            usual: Default::default(),
         }
     }
 
@@ -62,25 +64,27 @@ impl Throttle {
     }
 
     /// How it went decides when the next one may follow.
-    pub fn note(&self, latency: Duration, went: Went) {
+    pub fn note(&self, bytes: usize, latency: Duration, went: Went) {
         if !self.holds_back {
             return;
         }
         let seconds = latency.as_secs_f64();
-        let pause = self.next_pause(seconds, went);
+        let pause = self.next_pause(bytes, seconds, went);
         self.pause.set(pause);
         let wait = Duration::from_secs_f64((seconds * pause).min(30.0));
         let free_at = (Instant::now() + wait).max(self.free_at.get());
         self.free_at.set(free_at);
     }
 
-    fn next_pause(&self, seconds: f64, went: Went) -> f64 {
-        let usual = match self.usual.get() {
+    fn next_pause(&self, bytes: usize, seconds: f64, went: Went) -> f64 {
+        let size = (bytes.max(1).ilog2() as usize / 4).min(SIZES - 1);
+        let known = &self.usual[size];
+        let usual = match known.get() {
             0.0 => seconds,
             usual if seconds < usual => seconds,
             usual => usual + (seconds - usual) * DRIFT,
         };
-        self.usual.set(usual);
+        known.set(usual);
         let slow = went == Went::Badly || seconds > SLOW * usual;
         let pause = self.pause.get() * if slow { GROWTH } else { SHRINKAGE };
         pause.clamp(PAUSE_MIN, PAUSE_MAX)
@@ -93,7 +97,7 @@ mod tests {
 
     fn after(throttle: &Throttle, times: usize, seconds: f64, went: Went) -> f64 {
         for _ in 0..times {
-            throttle.pause.set(throttle.next_pause(seconds, went));
+            throttle.pause.set(throttle.next_pause(1000, seconds, went));
         }
         throttle.pause.get()
     }
@@ -107,6 +111,16 @@ mod tests {
         let refused = after(&throttle, 10, 0.01, Went::Badly);
         assert!((refused - PAUSE_MAX).abs() < 1e-9, "{refused}");
         assert!(after(&throttle, 300, 0.01, Went::Well) <= PAUSE_MIN);
+    }
+
+    #[test]
+    fn large_requests_are_not_slow_for_being_large() {
+        let throttle = Throttle::new(true, None);
+        after(&throttle, 10, 0.001, Went::Well);
+        for _ in 0..10 {
+            let pause = throttle.next_pause(1 << 20, 0.1, Went::Well);
+            assert!(pause <= PAUSE_MIN, "{pause}");
+        }
     }
 
     #[test]

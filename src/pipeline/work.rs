@@ -125,6 +125,7 @@ impl Work<'_> {
     async fn stages(&self, id: &SplitId, lease: &Lease) -> Result<State, WorkError> {
         let partition = Partition::new(&self.table.schema, &id.key);
         let partition = partition.ok_or(WorkError::NoSchema)?;
+        let mut met = false;
         loop {
             if *self.stop.borrow() {
                 return Err(Halt::Stopped.into());
@@ -137,6 +138,10 @@ impl Work<'_> {
                 partition: &partition,
                 split: &split,
             };
+            // Its first sight has a progress only if another worker began it.
+            if !std::mem::replace(&mut met, true) && split.progress.is_some() {
+                self.metrics.takeovers.increment(1);
+            }
             let is_current = split.standing.row_epoch == split.standing.epoch;
             match split.standing.state {
                 _ if !is_current => return Ok(split.standing.state),

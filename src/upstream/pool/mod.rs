@@ -44,6 +44,10 @@ const STATEMENTS_MAX: usize = 1000;
 /// How often a request that was never sent looks for another connection.
 const ATTEMPTS_MAX: usize = 3;
 
+/// How often a statement is prepared for one request: a full cache of a node prefers what was used before, and may drop a
+/// new statement before it is executed.
+const PREPARATIONS_MAX: usize = 5;
+
 /// Nobody waits longer for a read.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 
@@ -220,14 +224,17 @@ impl Pool {
         deadline: Instant,
     ) -> Result<SubReply, PoolError> {
         let link = self.link(route, deadline).await?;
-        let first = self.ask_on(&link, statements, request, deadline).await;
-        match first {
-            // Evicted, altered, or restarted: once more with the statements prepared again, since nothing has happened yet.
-            Err(PoolError::Refused { code, .. }) if code == ErrorCode::Unprepared as i32 => {
-                self.ask_on(&link, statements, request, deadline).await
+        let mut answer = self.ask_on(&link, statements, request, deadline).await;
+        for _ in 1..PREPARATIONS_MAX {
+            match &answer {
+                // Evicted, altered, or restarted: once more with the statements prepared again, since nothing has happened yet.
+                Err(PoolError::Refused { code, .. }) if *code == ErrorCode::Unprepared as i32 => {
+                    answer = self.ask_on(&link, statements, request, deadline).await;
+                }
+                _ => break,
             }
-            other => other,
         }
+        answer
     }
 
     async fn ask_on(

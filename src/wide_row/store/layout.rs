@@ -4,9 +4,10 @@ use scylla::DeserializeRow;
 use scylla::statement::SerialConsistency;
 use scylla::statement::batch::{Batch, BatchType};
 
-use super::cas::{Answer, Values, answered, bind};
-use super::{Store, StoreError, not_understood};
+use super::cas::{Answer, Values, answered, bind, send};
+use super::{SplitId, Store, StoreError, not_understood};
 use crate::wide_row::layout::{Bucket, Layout, LayoutId};
+use crate::wide_row::names::Generation;
 
 impl Store {
     /// Writes all of a layout at once, on a quorum of each data centre: whoever sees its generation COMPLETED afterwards
@@ -73,6 +74,33 @@ impl Store {
         } else {
             Err(not_understood("a layout that is not whole"))
         }
+    }
+
+    /// For a generation whose buckets are gone.
+    pub async fn delete_layout(&self, id: &LayoutId) -> Result<(), StoreError> {
+        let values = bind![
+            id.table.keyspace.clone(),
+            id.table.table.clone(),
+            id.key.bytes().to_vec(),
+            id.generation.0
+        ];
+        let statement = &self.statements.delete_layout;
+        self.session.execute_unpaged(statement, values).await?;
+        Ok(())
+    }
+
+    /// No generation before this one has buckets any more.
+    pub async fn set_oldest(
+        &self,
+        id: &SplitId,
+        current: Generation,
+        oldest: Generation,
+    ) -> Result<(), StoreError> {
+        let values = || bind![oldest.0; place id; current.0];
+        let statement = &self.statements.set_oldest;
+        // One that has moved on meanwhile is cleaned up the next time.
+        answered(|| send(&self.session, statement, values())).await?;
+        Ok(())
     }
 }
 

@@ -36,6 +36,9 @@ pub struct ChangedRow {
     pub is_guarded: bool,
     /// `None`: this version does not know it, or there is none.
     pub state: Option<State>,
+    pub generation: Generation,
+    /// Buckets of older ones are gone.
+    pub oldest_generation: Generation,
     /// Milliseconds since 1970.
     pub not_before: Option<i64>,
 }
@@ -234,11 +237,14 @@ struct RowOfShard {
     row_epoch: Option<i32>,
     state: Option<String>,
     not_before: Option<CqlTimestamp>,
+    generation: Option<i32>,
+    oldest_generation: Option<i32>,
 }
 
 impl RowOfShard {
     fn changed(self) -> Option<ChangedRow> {
         let state = self.state.as_deref().map(State::parse);
+        let generation = self.generation.unwrap_or(0);
         Some(ChangedRow {
             key: PartitionKey::new(self.partition_key?),
             version: Version(self.row_version.unwrap_or(0)),
@@ -246,6 +252,8 @@ impl RowOfShard {
             // A row without a state is only a lease's leftover.
             is_guarded: state.is_some_and(|state| state.is_none_or(State::is_guarded)),
             state: state.flatten(),
+            generation: Generation(generation),
+            oldest_generation: Generation(self.oldest_generation.unwrap_or(generation)),
             not_before: self.not_before.map(|time| time.0),
         })
     }

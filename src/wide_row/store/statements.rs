@@ -35,7 +35,7 @@ const PARTS: [(&str, &str); 7] = [
     ),
     (
         "{row}",
-        "partition_key, row_version, row_epoch, state, not_before",
+        "partition_key, row_version, row_epoch, state, not_before, generation, oldest_generation",
     ),
     (
         "{whole}",
@@ -98,6 +98,10 @@ const WRITE_BUCKET: &str = "UPDATE {keyspace}.wide_row_layout SET split_table = 
 /// Within the data centre: a layout is on a quorum of each before its generation is completed.
 const READ_LAYOUT: &str = "SELECT split_table, strategy, bucket_count, checksum, first_clustering, row_count, byte_count FROM \
     {keyspace}.wide_row_layout WHERE {layout}";
+const DELETE_LAYOUT: &str = "DELETE FROM {keyspace}.wide_row_layout WHERE {layout}";
+/// Not part of what is followed, so without a version.
+const SET_OLDEST: &str =
+    "UPDATE {keyspace}.wide_row SET oldest_generation = ? WHERE {split} IF generation = ?";
 const READ_WATCHED: &str = "SELECT keyspace_name, table_name, row_version, {watched}, paused, seen_table_id, seen_columns, \
     seen_truncations FROM {keyspace}.watched_table WHERE catalog = 'watched'";
 const WATCH: &str = "INSERT INTO {keyspace}.watched_table (catalog, keyspace_name, table_name, {watched}) VALUES \
@@ -136,6 +140,8 @@ pub(super) struct Statements {
     pub(super) write_first_bucket: PreparedStatement,
     pub(super) write_bucket: PreparedStatement,
     pub(super) read_layout: PreparedStatement,
+    pub(super) delete_layout: PreparedStatement,
+    pub(super) set_oldest: PreparedStatement,
     pub(super) read_watched: PreparedStatement,
     pub(super) watch: PreparedStatement,
     pub(super) set_seen: PreparedStatement,
@@ -183,6 +189,8 @@ impl Statements {
             write_first_bucket: with.lwt(WRITE_FIRST_BUCKET).await?,
             write_bucket: with.write(WRITE_BUCKET).await?,
             read_layout: with.versions(READ_LAYOUT).await?,
+            delete_layout: with.write(DELETE_LAYOUT).await?,
+            set_oldest: with.lwt(SET_OLDEST).await?,
             read_watched: with.versions(READ_WATCHED).await?,
             watch: with.lwt(WATCH).await?,
             set_seen: with.lwt(SET_SEEN).await?,

@@ -24,5 +24,5 @@ async fn requests(node: SocketAddr) -> Requests {
     let dialer = Dialer::new(Duration::from_secs(10), None);
     let config = PoolConfig::new(dialer, None, balance, Arc::default());
     let pool = Rc::new(Pool::new(Arc::new(config)));
-    Requests::new(pool, Rc::new(Throttle::default()))
+    Requests::new(pool, Rc::new(Throttle::new(false, None)))
 }

@@ -1,0 +1,218 @@
+//! Removes what nobody reads any more: buckets of generations that are over for a day, and their layouts. Never sooner: a
+//! scan that began on them may still go on, and a person may want to look. Nothing here touches an original.
+
+use std::time::Duration;
+
+use super::partition::{ALL, Partition};
+use super::report::now_millis;
+use super::requests::Requests;
+use super::work::WorkError;
+use crate::protocol::types::Value;
+use crate::schema::TableSchema;
+use crate::statement::quoted;
+use crate::upstream::pool::SubRead;
+use crate::wide_row::layout::LayoutId;
+use crate::wide_row::names::{Generation, TableName, Version};
+use crate::wide_row::state::State;
+use crate::wide_row::store::{HIDDEN, Split, SplitId, Store, StoreError};
+
+pub(super) const GRACE: Duration = Duration::from_secs(24 * 3600);
+/// In one pass; the next one finds the others.
+const CANDIDATES_MAX: usize = 10_000;
+/// About what a request to delete a bucket takes.
+const DELETE_BYTES: usize = 256;
+
+/// The generations whose buckets can go, the oldest first, and the one that is the oldest to stay.
+pub(super) fn removable(split: &Split, now_millis: i64) -> Option<(Vec<Generation>, Generation)> {
+    let grace = i64::try_from(GRACE.as_millis()).unwrap_or(i64::MAX);
+    let is_old =
+        |time: Option<i64>| time.is_some_and(|time| time.saturating_add(grace) <= now_millis);
+    let current = split.standing.generation;
+    let first = split.oldest_generation.unwrap_or(current);
+    let is_over = split.standing.state.is_end() || split.standing.row_epoch != split.standing.epoch;
+    // Those before the current one were over when it began.
+    let keep = match (
+        is_over && is_old(split.changed_at),
+        is_old(split.detected_at),
+    ) {
+        (true, _) => Generation(current.0.saturating_add(1)),
+        (false, true) => current,
+        (false, false) => return None,
+    };
+    let removable: Vec<Generation> = (first.0..keep.0).map(Generation).collect();
+    (!removable.is_empty()).then_some((removable, keep))
+}
+
+/// Splits of a table that may have something to remove.
+pub(super) async fn candidates(
+    store: &Store,
+    table: &TableName,
+    shards: u32,
+) -> Result<Vec<SplitId>, StoreError> {
+    let young = now_millis().saturating_sub(i64::try_from(GRACE.as_millis()).unwrap_or(i64::MAX));
+    let mut found = Vec::new();
+    for shard in store.read_shards(table, shards).await? {
+        let read = store.read_rows(table, shard.shard, Version(0), |row| {
+            let is_over = row.state.is_some_and(State::is_end) || row.row_epoch != shard.epoch;
+            let last = row.generation.0.saturating_add(i32::from(is_over));
+            // Versions follow the clock, in microseconds.
+            let is_old = row.version.0 / 1000 <= young;
+            if row.oldest_generation.0 < last && is_old && found.len() < CANDIDATES_MAX {
+                found.push(SplitId {
+                    table: table.clone(),
+                    shard: shard.shard,
+                    key: row.key,
+                });
+            }
+        });
+        read.await?;
+    }
+    Ok(found)
+}
+
+/// Deletes the buckets of all generations that can go. Returns how many buckets there were.
+pub(super) async fn clean_up(
+    (store, requests): (&Store, &Requests),
+    schema: &TableSchema,
+    id: &SplitId,
+) -> Result<usize, WorkError> {
+    let Some(split) = store.read_split(id).await? else {
+        return Ok(0);
+    };
+    let Some((generations, keep)) = removable(&split, now_millis()) else {
+        return Ok(0);
+    };
+    let partition = Partition::new(schema, &id.key).ok_or(WorkError::NoSchema)?;
+    let mut removed = 0;
+    for generation in generations {
+        let layout_id = LayoutId {
+            table: id.table.clone(),
+            key: id.key.clone(),
+            generation,
+        };
+        // One that never had a layout never had a bucket.
+        let Some(layout) = store.read_layout(&layout_id).await? else {
+            continue;
+        };
+        for bucket in 0..layout.buckets.len() {
+            let place = (layout.split_table.as_str(), generation, bucket as i32);
+            delete(requests, schema, &partition, place).await?;
+            removed += 1;
+        }
+        store.delete_layout(&layout_id).await?;
+    }
+    store
+        .set_oldest(id, split.standing.generation, keep)
+        .await?;
+    Ok(removed)
+}
+
+async fn delete(
+    requests: &Requests,
+    schema: &TableSchema,
+    partition: &Partition,
+    (table, generation, bucket): (&str, Generation, i32),
+) -> Result<(), WorkError> {
+    let key = schema
+        .partition_key
+        .iter()
+        .map(|column| quoted(&column.name));
+    let columns: Vec<String> = key
+        .chain(HIDDEN.map(str::to_owned))
+        .map(|name| format!("{name} = ?"))
+        .collect();
+    let text = format!(
+        "DELETE FROM {}.{} WHERE {}",
+        quoted(&schema.keyspace),
+        quoted(table),
+        columns.join(" AND ")
+    );
+    let hidden = [generation.0.to_be_bytes(), bucket.to_be_bytes()];
+    let hidden = hidden.iter().map(|bytes| Value::Bytes(bytes));
+    let request = SubRead {
+        values: partition.values().chain(hidden).collect(),
+        consistency: ALL,
+        ..SubRead::default()
+    };
+    let bucket_key = partition.bucket_key(generation, bucket);
+    let bucket_key = bucket_key.ok_or(WorkError::NoSchema)?;
+    let place = (schema.replication.as_slice(), bucket_key.bytes());
+    requests
+        .execute(&text, &request, place, DELETE_BYTES)
+        .await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wide_row::state::Standing;
+
+    const HOUR: i64 = 3_600_000;
+
+    fn split(state: State, epochs: (i32, i32), detected: i64, changed: i64) -> Split {
+        Split {
+            version: Version(1),
+            standing: Standing {
+                state,
+                generation: Generation(12),
+                row_epoch: epochs.0,
+                epoch: epochs.1,
+            },
+            lease: None,
+            pre_split_data: None,
+            post_split_data: None,
+            progress: None,
+            reason: None,
+            not_before: None,
+            detected_at: Some(detected),
+            changed_at: Some(changed),
+            failures: 0,
+            seen_bytes: None,
+            oldest_generation: Some(Generation(10)),
+        }
+    }
+
+    #[test]
+    fn a_generation_goes_a_day_after_its_end_and_never_while_it_lives() {
+        let now = 100 * HOUR;
+        let generations = |split: &Split| {
+            let found = removable(split, now);
+            found.map(|(going, keep)| (going.iter().map(|one| one.0).collect::<Vec<_>>(), keep.0))
+        };
+        let old = now - 25 * HOUR;
+        let young = now - 23 * HOUR;
+        let cases = [
+            (
+                split(State::Completed, (1, 1), old, old),
+                Some((vec![10, 11], 12)),
+            ),
+            (split(State::Completed, (1, 1), young, young), None),
+            (
+                split(State::Copying, (1, 1), old, young),
+                Some((vec![10, 11], 12)),
+            ),
+            (
+                split(State::Invalidated, (1, 1), old, old),
+                Some((vec![10, 11, 12], 13)),
+            ),
+            (
+                split(State::Invalidated, (1, 1), old, young),
+                Some((vec![10, 11], 12)),
+            ),
+            (split(State::Invalidated, (1, 1), young, young), None),
+            (
+                split(State::Completed, (1, 2), old, old),
+                Some((vec![10, 11, 12], 13)),
+            ),
+        ];
+        for (split, expected) in cases {
+            assert_eq!(generations(&split), expected, "{:?}", split.standing);
+        }
+        let mut clean = split(State::Completed, (1, 1), old, old);
+        clean.oldest_generation = Some(Generation(12));
+        assert_eq!(generations(&clean), None);
+        clean.oldest_generation = None;
+        assert_eq!(generations(&clean), None);
+    }
+}
