@@ -1,6 +1,7 @@
 //! What is under way, as rows change.
 
 use super::*;
+use crate::wide_row::names::Generation;
 use crate::cli::splits::stage::tests::progressing;
 
 const NOW: i64 = 1_700_000_100_000;
@@ -36,6 +37,8 @@ fn row(name: &str, state: State) -> ChangedRow {
         is_guarded: state.is_guarded(),
         state: Some(state),
         not_before: None,
+        generation: Generation(1),
+        oldest_generation: Generation(1),
     }
 }
 
