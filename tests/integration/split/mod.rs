@@ -4,6 +4,7 @@
 mod faults;
 mod invalidated;
 mod lines;
+mod page_bytes;
 mod scan;
 mod scans;
 mod shapes;
@@ -11,6 +12,7 @@ mod states;
 mod tables;
 mod world;
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use crate::exactness::compare;
@@ -20,6 +22,8 @@ use crate::support::{Codec, Frame, RawClient, opcode};
 pub(crate) const CODECS: [Codec; 3] = [Codec::V3, Codec::V4, Codec::V5];
 /// More than any scan here has.
 const PAGES_MAX: usize = 200;
+const UNPREPARED: i32 = 0x2500;
+const ATTEMPTS: usize = 20;
 
 /// One request with all its pages.
 #[derive(Debug, Clone)]
@@ -72,12 +76,24 @@ impl Ask {
         self
     }
 
-    /// One page. Prepares anew each time, as a driver does on a connection that does not know the statement.
+    /// One page. What is not prepared any more is prepared again, as drivers do: a node whose cache is full may forget a
+    /// statement at once.
     fn once(&self, clients: &mut Clients) -> Frame {
+        for _ in 1..ATTEMPTS {
+            let reply = self.attempt(clients);
+            if reply.error().is_none_or(|(code, _)| code != UNPREPARED) {
+                return reply;
+            }
+            clients.forget(self.codec, &self.text);
+        }
+        self.attempt(clients)
+    }
+
+    fn attempt(&self, clients: &mut Clients) -> Frame {
+        let id = self.is_prepared.then(|| clients.id(self.codec, &self.text));
         let client = clients.of(self.codec);
         client.asking = format!("{self:?}");
-        let (opcode, body) = if self.is_prepared {
-            let id = client.prepare(&self.text);
+        let (opcode, body) = if let Some(id) = id {
             let body = request::execute(self.codec, &id, &self.parameters);
             (opcode::EXECUTE, body)
         } else {
@@ -128,18 +144,37 @@ fn assert_same(what: &str, direct: &[Frame], through: &[Frame]) {
     assert_eq!(direct.len(), through.len(), "{what}: pages");
 }
 
-/// Connections to one address, one of each version as they are needed.
+/// Connections to one address, one of each version as they are needed, with what was prepared on them.
 struct Clients {
     address: SocketAddr,
     clients: Vec<RawClient>,
+    prepared: HashMap<(u8, String), Id>,
 }
+
+/// Of a statement, and in v5 of its result metadata.
+type Id = (Vec<u8>, Vec<u8>);
 
 impl Clients {
     fn new(address: SocketAddr) -> Self {
         Self {
             address,
             clients: Vec::new(),
+            prepared: HashMap::new(),
         }
+    }
+
+    fn id(&mut self, codec: Codec, text: &str) -> Id {
+        let known = (codec.version, text.to_owned());
+        if let Some(id) = self.prepared.get(&known) {
+            return id.clone();
+        }
+        let id = self.of(codec).prepare(text);
+        self.prepared.insert(known, id.clone());
+        id
+    }
+
+    fn forget(&mut self, codec: Codec, text: &str) {
+        self.prepared.remove(&(codec.version, text.to_owned()));
     }
 
     fn of(&mut self, codec: Codec) -> &mut RawClient {

@@ -28,6 +28,19 @@ const MONTH: i32 = 30 * 86_400;
 /// Each value of `a` has so many rows.
 const ROWS_PER_A: i32 = 4;
 
+/// What the proxies of a world are told.
+type Settings = &'static [(&'static str, &'static str)];
+
+/// What differs from a plain world.
+#[derive(Default)]
+struct Options<'a> {
+    more: &'a [&'a str],
+    expected: &'a [&'static str],
+    settings: Settings,
+    /// Of each text, at least.
+    text_bytes: usize,
+}
+
 /// Fields are dropped in this order: the proxy before the keyspaces.
 pub(super) struct World {
     pub(super) proxy: Proxy,
@@ -42,6 +55,7 @@ pub(super) struct World {
     /// By key.
     pub(super) partitions: BTreeMap<i32, Partition>,
     pub(super) splits: BTreeMap<i32, SplitHandle>,
+    settings: Settings,
     random: Random,
     pub(super) keyspace: Keyspace,
     pub(super) control_keyspace: Keyspace,
@@ -76,19 +90,36 @@ impl World {
     ) -> Self {
         let cluster = cluster();
         let nodes = cluster.nodes().to_vec();
-        Self::create(cluster, &nodes, partitions, (more, expected))
+        let options = Options {
+            more,
+            expected,
+            ..Options::default()
+        };
+        Self::create(cluster, &nodes, partitions, &options)
+    }
+
+    /// With texts of so many bytes, and proxies that are told more.
+    pub(super) fn large(partitions: &[(i32, i32)], text_bytes: usize, settings: Settings) -> Self {
+        let cluster = cluster();
+        let nodes = cluster.nodes().to_vec();
+        let options = Options {
+            settings,
+            text_bytes,
+            ..Options::default()
+        };
+        Self::create(cluster, &nodes, partitions, &options)
     }
 
     /// On another cluster, which the proxy reaches at these addresses.
     pub(super) fn on(cluster: Cluster, nodes: &[SocketAddr], partitions: &[(i32, i32)]) -> Self {
-        Self::create(cluster, nodes, partitions, (&[], &[]))
+        Self::create(cluster, nodes, partitions, &Options::default())
     }
 
     fn create(
         cluster: Cluster,
         nodes: &[SocketAddr],
         partitions: &[(i32, i32)],
-        (more, expected): (&[&str], &[&'static str]),
+        options: &Options<'_>,
     ) -> Self {
         let replicas = cluster.nodes().len();
         let everywhere = format!("'class': 'SimpleStrategy', 'replication_factor': {replicas}");
@@ -103,16 +134,21 @@ impl World {
             "CREATE INDEX ON events (x)",
             buckets.as_str(),
         ];
-        statements.extend(more);
+        statements.extend(options.more);
         keyspace.run(&statements);
         let mut wire = Wire::open(cluster.node());
         let now = seconds_now();
-        let partitions = partitions
-            .iter()
-            .map(|(key, rows)| (*key, write(&mut wire, &schema, (*key, *rows), now)));
+        let partitions = partitions.iter().map(|(key, rows)| {
+            (
+                *key,
+                write(&mut wire, &schema, (*key, *rows, options.text_bytes), now),
+            )
+        });
         let partitions = partitions.collect();
-        let builder = builder(nodes, &control_keyspace.name, &keyspace.name, more);
-        let expecting = expected
+        let names = [control_keyspace.name.as_str(), &keyspace.name];
+        let builder = builder(nodes, names, options.more, options.settings);
+        let expecting = options
+            .expected
             .iter()
             .fold(builder, |builder, text| builder.expecting(text));
         let proxy = expecting.start();
@@ -126,6 +162,7 @@ impl World {
             now,
             partitions,
             splits: BTreeMap::new(),
+            settings: options.settings,
             random: Random::new(7),
             keyspace,
             control_keyspace,
@@ -144,12 +181,8 @@ impl World {
 
     /// A further proxy, or the same again.
     pub(super) fn builder(&self) -> Builder {
-        builder(
-            self.cluster.nodes(),
-            &self.control_keyspace.name,
-            &self.keyspace.name,
-            &[],
-        )
+        let names = [self.control_keyspace.name.as_str(), &self.keyspace.name];
+        builder(self.cluster.nodes(), names, &[], self.settings)
     }
 
     /// The proxy crashes and comes back.
@@ -250,10 +283,18 @@ pub(super) fn await_unserved(proxy: &Proxy, through: &mut Clients, read: &Ask) {
     });
 }
 
-fn builder(nodes: &[SocketAddr], control: &str, keyspace: &str, more: &[&str]) -> Builder {
+fn builder(
+    nodes: &[SocketAddr],
+    [control, keyspace]: [&str; 2],
+    more: &[&str],
+    settings: Settings,
+) -> Builder {
     let mut builder = Proxy::builder(nodes)
         .set("control.keyspace", control)
         .set("control.poll_interval", "200ms");
+    for (key, value) in settings {
+        builder = builder.set(key, value);
+    }
     let others = more
         .iter()
         .filter_map(|statement| statement.strip_prefix("CREATE TABLE ")?.split(' ').next());
@@ -266,7 +307,12 @@ fn builder(nodes: &[SocketAddr], control: &str, keyspace: &str, more: &[&str]) -
 }
 
 /// Rows with and without a marker, of keys alone, with nulls, with and without TTL, each of its own time.
-fn write(wire: &mut Wire, schema: &Schema, (key, rows): (i32, i32), now: i32) -> Partition {
+fn write(
+    wire: &mut Wire,
+    schema: &Schema,
+    (key, rows, text_bytes): (i32, i32, usize),
+    now: i32,
+) -> Partition {
     let datum = |value: i32| Datum::new(value.to_be_bytes(), value.to_string());
     let insert = format!(
         "INSERT INTO {} (k, a, b, v, w, x) VALUES (?, ?, ?, ?, ?, ?) USING TIMESTAMP ? AND TTL ?",
@@ -281,7 +327,7 @@ fn write(wire: &mut Wire, schema: &Schema, (key, rows): (i32, i32), now: i32) ->
         let (a, b) = (number / ROWS_PER_A, number % ROWS_PER_A);
         let written = EPOCH_MICROS + i64::from(number) * 1000;
         let ttl = if number % 6 == 1 { MONTH } else { 0 };
-        let text = Value::text(&format!("row {number}"));
+        let text = Value::text(&format!("row {number:<text_bytes$}"));
         let key_values = [key, a, b].map(Value::int).to_vec();
         let times = vec![Value::long(written), Value::int(ttl)];
         let cells = match number % 5 {
