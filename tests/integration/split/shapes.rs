@@ -3,7 +3,7 @@
 use super::world::{ANSWERED, World};
 use super::{Ask, CODECS, assert_same, shape};
 use crate::support::request::Value;
-use crate::support::{Codec, eventually};
+use crate::support::{Codec, Frame, eventually};
 
 /// Statement, page size, rows of each page. The partitions 1 and 2 have 10 rows, 3 has 7; all are split.
 const SHAPES: [(&str, i32, &[usize]); 19] = [
@@ -37,13 +37,31 @@ fn split_world() -> World {
 }
 
 fn assert_shape(world: &mut World, ask: &Ask, expected: &[usize], answered: bool) {
+    let direct = ask.all(&mut world.direct);
+    assert_shape_as(world, ask, &direct, (expected, answered));
+}
+
+/// As QUERY and as EXECUTE, which Cassandra answers alike.
+fn assert_both_shapes(world: &mut World, ask: &Ask, expected: &[usize], answered: bool) {
+    let direct = ask.all(&mut world.direct);
+    for is_prepared in [false, true] {
+        let ask = ask.clone().prepared(is_prepared);
+        assert_shape_as(world, &ask, &direct, (expected, answered));
+    }
+}
+
+fn assert_shape_as(
+    world: &mut World,
+    ask: &Ask,
+    direct: &[Frame],
+    (expected, answered): (&[usize], bool),
+) {
     let pages = if answered { expected.len() as u64 } else { 0 };
     // On a busy machine the original may have to help out, with pages of the same shape.
     eventually(&format!("it is answered from the split: {ask:?}"), || {
-        let direct = ask.all(&mut world.direct);
         let before = world.proxy.metric(ANSWERED);
         let through = ask.all(&mut world.through);
-        assert_same(&format!("{ask:?}"), &direct, &through);
+        assert_same(&format!("{ask:?}"), direct, &through);
         assert_eq!(shape(&through), expected, "{ask:?}");
         (world.proxy.metric(ANSWERED) - before == pages).then_some(())
     });
@@ -64,8 +82,7 @@ fn pages_of_one_partition_are_filled_to_their_size(world: &mut World) {
             let text = world.text(&format!("SELECT * FROM {{}} {rest}"));
             let ask = Ask::new(codec, text).paged(size);
             let split = !rest.contains("99");
-            assert_shape(world, &ask, expected, split);
-            assert_shape(world, &ask.prepared(true), expected, split);
+            assert_both_shapes(world, &ask, expected, split);
         }
     }
 }
