@@ -127,12 +127,13 @@ fn partitions_of_a_composite_in_come_in_the_order_of_both_columns() {
             let key = [named("a", a_type), named("b", b_type)];
             let [firsts, seconds] = [&key[0], &key[1]].map(|column| different(run, column));
             let insert = run.prepare(&format!("INSERT INTO {table} (a, b, c) VALUES (?, ?, 1)"));
-            for a in &firsts {
-                for b in &seconds {
-                    let bound = [a, b].map(|value| Value::Bytes(value.clone()));
-                    assert!(run.execute(&insert, &bound), "{}", run.seed);
-                }
-            }
+            let pair = |a: &Vec<u8>, b: &Vec<u8>| [a, b].map(|value| Value::Bytes(value.clone()));
+            let pairs = firsts
+                .iter()
+                .flat_map(|a| seconds.iter().map(|b| pair(a, b).to_vec()));
+            let pairs: Vec<_> = pairs.collect();
+            let taken = run.execute_all(&insert, &pairs);
+            assert!(taken.iter().all(|taken| *taken), "{}", run.seed);
             let bound = [&firsts, &seconds].map(|values| Value::Bytes(list(values)));
             let select = format!("SELECT a, b FROM {table} WHERE a IN ? AND b IN ?");
             let rows = run.rows(&select, &bound);
@@ -200,13 +201,18 @@ fn store(
     bind: impl Fn(Value) -> [Value; 2],
 ) -> Vec<Vec<u8>> {
     let tries = 150 * scale();
-    let mut stored = Vec::new();
-    for _ in 0..tries {
-        let value = sample(cql_type, &mut run.random);
-        if run.execute(insert, &bind(Value::Bytes(value.clone()))) && is_ours(cql_type, &value) {
-            stored.push(value);
-        }
-    }
+    let samples: Vec<Vec<u8>> = (0..tries)
+        .map(|_| sample(cql_type, &mut run.random))
+        .collect();
+    let bound = samples.iter().cloned().map(Value::Bytes);
+    let bound: Vec<_> = bound.map(|value| bind(value).to_vec()).collect();
+    let taken = run.execute_all(insert, &bound);
+    let stored: Vec<Vec<u8>> = samples
+        .into_iter()
+        .zip(taken)
+        .filter(|(value, taken)| *taken && is_ours(cql_type, value))
+        .map(|(value, _)| value)
+        .collect();
     let (seed, count) = (run.seed, stored.len());
     assert!(
         count > tries / 2,

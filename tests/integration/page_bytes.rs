@@ -5,8 +5,8 @@ use crate::support::response::Rows;
 use crate::support::{Cluster, Codec, Keyspace, Proxy, RawClient, cluster, opcode};
 
 const CODECS: [Codec; 4] = [Codec::V3, Codec::V4, Codec::V4_LZ4, Codec::V5];
-const MAX: usize = 1 << 20;
-const LARGE: usize = 100_000;
+const MAX: usize = 256 << 10;
+const LARGE: usize = 25_000;
 const ROWS: i32 = 60;
 
 /// Partition 1 has large rows, 2 small ones, 3 both.
@@ -32,7 +32,7 @@ fn proxy(cluster: &Cluster, keyspace: &Keyspace, control: &Keyspace) -> Proxy {
     let table = format!("[[table]]\nname = '{}.t'\nshards = 4\n", keyspace.name);
     Proxy::builder(cluster.nodes())
         .set("control.keyspace", &control.name)
-        .set("limits.max_page_bytes", "1MiB")
+        .set("limits.max_page_bytes", "256KiB")
         .toml(&table)
         .start()
 }

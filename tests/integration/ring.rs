@@ -83,22 +83,32 @@ async fn replicas_are_those_that_nodetool_names() {
             "kingfisher",
         ),
     ];
-    // A nodetool takes seconds to start, so there is one key for each.
-    for (class, option, copies, key) in strategies {
+    let table = "CREATE TABLE t (k text PRIMARY KEY)";
+    let keyspaces = strategies.map(|(class, option, copies, _)| {
         let replication = format!("'class': '{class}', '{option}': {copies}");
-        let table = "CREATE TABLE t (k text PRIMARY KEY)";
-        let keyspace = Keyspace::replicated(&cluster, &replication, &[table]);
+        Keyspace::replicated(&cluster, &replication, &[table])
+    });
+    // A nodetool takes seconds to start, so there is one key for each, and they start together.
+    let said: Vec<String> = std::thread::scope(|scope| {
+        let ask = |(keyspace, (.., key)): (&Keyspace, &(_, _, _, &'static str))| {
+            let (cluster, name, key) = (&cluster, keyspace.name.clone(), *key);
+            scope.spawn(move || cluster.nodetool(&["getendpoints", &name, "t", key]))
+        };
+        let asked: Vec<_> = keyspaces.iter().zip(&strategies).map(ask).collect();
+        let said = asked.into_iter().map(|asked| asked.join().expect("said"));
+        said.collect()
+    });
+    for ((class, option, copies, key), said) in strategies.into_iter().zip(said) {
         // As system_schema shows it.
         let full_name = format!("org.apache.cassandra.locator.{class}");
         let options = [("class", &*full_name), (option, copies)];
         let options = options.map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let said = cluster.nodetool(&["getendpoints", &keyspace.name, "t", key]);
         let said: Vec<IpAddr> = said
             .split_whitespace()
             .map(|line| line.parse().expect("an address"))
             .collect();
         let found = ring.replicas(&options, key.as_bytes());
         let found: Vec<IpAddr> = found.iter().map(SocketAddr::ip).collect();
-        assert_eq!(found, said, "{replication}, {key}");
+        assert_eq!(found, said, "{class} {option} {copies}, {key}");
     }
 }

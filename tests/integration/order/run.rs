@@ -8,10 +8,13 @@ use narrows::schema::{CqlType, order};
 use crate::support::cluster::old_cluster;
 use crate::support::random::{Random, seed};
 use crate::support::request::{self, Parameters, Value};
-use crate::support::{Cluster, Codec, RawClient, cluster, opcode};
+use crate::support::{Cluster, Codec, Frame, RawClient, cluster, opcode};
 
 /// Refused for what it is, rather than by a server in trouble: protocol error, syntax error, invalid.
 const REFUSALS: [i32; 3] = [0x000A, 0x2000, 0x2200];
+
+/// Requests under way at a time.
+const WINDOW: usize = 50;
 
 pub(super) struct Run {
     pub(super) cluster: Cluster,
@@ -43,8 +46,26 @@ impl Run {
 
     /// Whether Cassandra took these values.
     pub(super) fn execute(&mut self, id: &(Vec<u8>, Vec<u8>), values: &[Value]) -> bool {
-        let body = request::execute(Codec::V4, id, &Parameters::values(values));
-        let reply = self.client.ask(opcode::EXECUTE, &body);
+        self.execute_all(id, &[values.to_vec()]) == [true]
+    }
+
+    /// The same of many, which are asked a window at a time.
+    pub(super) fn execute_all(&mut self, id: &(Vec<u8>, Vec<u8>), all: &[Vec<Value>]) -> Vec<bool> {
+        let mut taken = Vec::new();
+        for window in all.chunks(WINDOW) {
+            for (stream, values) in (0..).zip(window) {
+                let body = request::execute(Codec::V4, id, &Parameters::values(values));
+                self.client.send(stream, opcode::EXECUTE, &body);
+            }
+            let mut replies: Vec<Frame> = window.iter().map(|_| self.client.receive()).collect();
+            replies.sort_by_key(|reply| reply.stream);
+            let judged = replies.iter().zip(window);
+            taken.extend(judged.map(|(reply, values)| self.is_taken(reply, values)));
+        }
+        taken
+    }
+
+    fn is_taken(&self, reply: &Frame, values: &[Value]) -> bool {
         let error = reply.error();
         let refused = |(code, _): &(i32, String)| REFUSALS.contains(code);
         assert!(
