@@ -34,7 +34,7 @@ const SPLIT_READS: &str = "narrows_proxy_split_reads_total";
 /// Counts partitions that were looked up; found `split`, their layout was read and believed.
 const LOOKUPS: &str = "narrows_lookup_answers_total";
 
-const QUERIES: usize = 3000;
+const QUERIES: usize = 1500;
 const ROUNDS_MAX: usize = 60;
 const QUERIES_PER_ROUND_MIN: usize = 300;
 /// After so many, one split is rolled back and made again, and so are those that a SERIAL read has ended.
