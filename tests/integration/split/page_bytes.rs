@@ -8,15 +8,18 @@ use crate::support::response::Rows;
 use crate::support::{Codec, Frame, eventually};
 
 const MAX: usize = 64 << 10;
-/// Three of five rows have a text, so a page comes to some 27 rows: more than the first piece of it, and no round number.
+/// Three of five rows have a text, so a page comes to some 27 rows of the first half of a partition: more than the first piece
+/// of it, and no round number. Texts of the second half are larger: less than a piece is enough there, so that a page may be
+/// full of bytes where a bucket ends, and nothing says yet where the scan would go on.
 const TEXT: usize = 4_000;
+const TEXT_MAX: usize = 3 * TEXT;
 /// Nothing is known of the rows of a first piece, so it has this many.
 const FIRST_ROWS: usize = 16;
 /// What a page may have: the piece before the last one was below the limit.
-const PAGE_BYTES: usize = MAX + FIRST_ROWS * (TEXT + 200);
+const PAGE_BYTES: usize = MAX + FIRST_ROWS * (TEXT_MAX + 200);
 /// Larger than a page that is cut, and smaller than one.
 const LARGE: i32 = 40;
-const SMALL: i32 = 12;
+const SMALL: i32 = 6;
 
 /// Statements on partition 1, which is split at times, as 2 is and 4 is not, and whether pages of 40 rows are cut.
 const READS: [(&str, bool); 14] = [
@@ -214,7 +217,8 @@ fn scans_go_on_with_pages_of_another_size(world: &mut World) {
         ] {
             let first = Ask::new(codec, world.text(statement)).paged(LARGE);
             let mut pages = vec![first.once(&mut world.through)];
-            for size in [3, 17, 39, 1, LARGE, LARGE, LARGE] {
+            let large = std::iter::repeat_n(LARGE, PAGES_MAX);
+            for size in [3, 17, 39, 1].into_iter().chain(large) {
                 let Some(state) = state(&pages[pages.len() - 1]) else {
                     break;
                 };

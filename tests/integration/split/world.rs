@@ -37,7 +37,7 @@ struct Options<'a> {
     more: &'a [&'a str],
     expected: &'a [&'static str],
     settings: Settings,
-    /// Of each text, at least.
+    /// Of each text, at least; three times as many in the second half of a partition.
     text_bytes: usize,
 }
 
@@ -98,7 +98,7 @@ impl World {
         Self::create(cluster, &nodes, partitions, &options)
     }
 
-    /// With texts of so many bytes, and proxies that are told more.
+    /// With texts of so many bytes or three times as many, and proxies that are told more.
     pub(super) fn large(partitions: &[(i32, i32)], text_bytes: usize, settings: Settings) -> Self {
         let cluster = cluster();
         let nodes = cluster.nodes().to_vec();
@@ -327,7 +327,8 @@ fn write(
         let (a, b) = (number / ROWS_PER_A, number % ROWS_PER_A);
         let written = EPOCH_MICROS + i64::from(number) * 1000;
         let ttl = if number % 6 == 1 { MONTH } else { 0 };
-        let text = Value::text(&format!("row {number:<text_bytes$}"));
+        let width = text_bytes * if number < rows / 2 { 1 } else { 3 };
+        let text = Value::text(&format!("row {number:<width$}"));
         let key_values = [key, a, b].map(Value::int).to_vec();
         let times = vec![Value::long(written), Value::int(ttl)];
         let cells = match number % 5 {
