@@ -4,7 +4,7 @@
 
 OPERATIONS := target/venv/bin/python tests/operations/run.py
 # All but `static`, which needs a build of its own.
-TOPICS ?= auth capacity check control datacenters explain failures restarts rights schema signals tls versions
+TOPICS ?= auth capacity check control datacenters explain failures restarts rights schema signals splits tls versions
 
 .PHONY: operations operations-static
 

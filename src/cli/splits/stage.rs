@@ -103,6 +103,10 @@ impl Seen {
     pub(super) fn at(&self) -> i64 {
         self.at
     }
+
+    pub(super) fn is_ahead_of(&self, other: &Self) -> bool {
+        self.rows > other.rows
+    }
 }
 
 /// How fast a stage goes on.

@@ -21,7 +21,8 @@ use crate::wide_row::names::TableName;
 use crate::wide_row::store::{SplitId, StoreError, WatchedRow};
 use crate::wide_row::watched::WatchedTable;
 use screen::Screen;
-use track::{Event, Tracker};
+use text::Shown;
+use track::{Event, Tracker, What};
 
 const EVERY: Duration = Duration::from_secs(1);
 /// Fits on a small terminal; the others are counted.
@@ -120,7 +121,10 @@ impl Watching<'_> {
     async fn above(&mut self, events: &[Event]) -> Vec<String> {
         let clock = moment::clock(moment::now());
         let mut lines = Vec::new();
-        for event in events {
+        let is_terminal = terminal::width().is_some();
+        // On a terminal the lines below show what goes on.
+        let told = |event: &&Event| !is_terminal || !matches!(event.what, What::At(_));
+        for event in events.iter().filter(told) {
             // Without it the line says less.
             let split = self.control.store.read_split(&event.id).await;
             let split = split.ok().flatten();
@@ -128,7 +132,7 @@ impl Watching<'_> {
             let line = text::event(&name, event.what, split.as_ref());
             lines.push(format!("{clock}  {line}"));
         }
-        if terminal::width().is_none() {
+        if !is_terminal {
             for (id, line) in self.tracker.steps() {
                 lines.push(format!("{clock}  {}  {line}", self.name(&id)));
             }
@@ -144,18 +148,29 @@ impl Watching<'_> {
         let shown = self.tracker.first(&self.tables, now, SHOWN_MAX);
         let lines = shown.iter().filter_map(|id| {
             let tracked = self.tracker.get(id)?;
-            Some((self.name(id), tracked.clone()))
+            Some(Shown {
+                // Of one table alone the last line says which.
+                name: match self.tables.as_slice() {
+                    [_] => self.key(id),
+                    _ => self.name(id),
+                },
+                tracked,
+                wait: tracked.waits(&id.table, &self.tables, now),
+            })
         });
         let lines: Vec<_> = lines.collect();
-        let mut live = text::live(&lines, &self.tables, now, width);
+        let mut live = text::live(&lines, now, width);
         let counts = self.tracker.counts(&self.tables, now);
-        live.push(text::summary(counts, shown.len()));
+        live.push(text::summary(&self.tables, counts, lines.len()));
         live
     }
 
     fn name(&self, id: &SplitId) -> String {
-        let key = self.columns.get(&id.table);
-        let key = key.map(|columns| columns.show(&id.key)).unwrap_or_default();
-        format!("{} {key}", id.table)
+        format!("{} {}", id.table, self.key(id))
+    }
+
+    fn key(&self, id: &SplitId) -> String {
+        let columns = self.columns.get(&id.table);
+        columns.map_or_else(String::new, |columns| columns.show(&id.key))
     }
 }

@@ -4,6 +4,7 @@ mod control;
 mod knowing;
 
 mod follow;
+mod list;
 mod lookup;
 mod shared;
 mod store;

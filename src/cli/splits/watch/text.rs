@@ -17,34 +17,30 @@ const LEFT: usize = 11;
 const NAME_MIN: usize = 12;
 const NAME_MAX: usize = 60;
 
+/// One split that is shown.
+pub(super) struct Shown<'a> {
+    pub(super) name: String,
+    pub(super) tracked: &'a Tracked,
+    pub(super) wait: Option<Wait>,
+}
+
 /// One line for each that is shown, none wider than the terminal.
-pub(super) fn live(
-    shown: &[(String, Tracked)],
-    tables: &[WatchedTable],
-    now: i64,
-    width: usize,
-) -> Vec<String> {
+pub(super) fn live(shown: &[Shown<'_>], now: i64, width: usize) -> Vec<String> {
     let bar = if width < 100 { 10 } else { 24 };
     let left = width.saturating_sub(FIXED + bar).clamp(NAME_MIN, NAME_MAX);
-    let longest = shown.iter().map(|(name, _)| name.chars().count()).max();
+    let longest = shown.iter().map(|one| one.name.chars().count()).max();
     let name_width = longest.unwrap_or(0).min(left);
-    let line = |(name, tracked): &(String, Tracked)| {
-        let name = shortened(name, name_width);
-        let state = tracked.state.as_str();
-        let table = tables.iter().find(|table| named(name.as_str(), table));
-        let wait = table.and_then(|table| tracked.waits(&table.name, tables, now));
-        let rest = match wait {
+    let line = |one: &Shown<'_>| {
+        let name = shortened(&one.name, name_width);
+        let state = one.tracked.state.as_str();
+        let rest = match one.wait {
             Some(wait) => waits(wait, now),
-            None => going(tracked, bar),
+            None => going(one.tracked, bar),
         };
         let line = format!("{name:name_width$}  {state:STATE$}  {rest}");
         shortened(line.trim_end(), width)
     };
     shown.iter().map(line).collect()
-}
-
-fn named(line: &str, table: &WatchedTable) -> bool {
-    line.starts_with(&table.name.to_string())
 }
 
 fn waits(wait: Wait, now: i64) -> String {
@@ -126,7 +122,15 @@ fn detail(split: &Split, state: State) -> Option<String> {
 }
 
 /// The line below all others.
-pub(super) fn summary(counts: Counts, shown: usize) -> String {
+pub(super) fn summary(tables: &[WatchedTable], counts: Counts, shown: usize) -> String {
+    let of = match tables {
+        [one] => format!("{}: ", one.name),
+        _ => String::new(),
+    };
+    of + &counted_up(counts, shown)
+}
+
+fn counted_up(counts: Counts, shown: usize) -> String {
     let Counts { active, waiting } = counts;
     let hidden = match (active + waiting).saturating_sub(shown) {
         0 => String::new(),
@@ -161,28 +165,29 @@ mod tests {
 
     const NOW: i64 = 1_700_000_100_000;
 
-    fn shown() -> Vec<(String, Tracked)> {
-        let copying = progressing(State::Copying, 260_000, 500_000);
-        let mut waiting = tracked(State::Planned, None);
-        waiting.not_before = Some(NOW + 7_200_000);
-        vec![
-            (
-                "plant.reading 's1', 7".to_owned(),
-                tracked(State::Copying, Some(copying)),
-            ),
-            (
-                "plant.reading 's2', 7".to_owned(),
-                tracked(State::Guarded, None),
-            ),
-            ("plant.reading 's3', 7".to_owned(), waiting),
-        ]
+    fn copying() -> Tracked {
+        let split = progressing(State::Copying, 260_000, 500_000);
+        tracked(State::Copying, Some(split))
     }
 
     #[test]
     fn lines_fit_on_a_terminal() {
-        let tables = [WatchedTable::new(TableName::new("plant", "reading"))];
+        let (copying, guarded) = (copying(), tracked(State::Guarded, None));
+        let planned = tracked(State::Planned, None);
+        let until = Wait::Until(NOW + 7_200_000);
+        let shown: Vec<Shown<'_>> = [
+            ("plant.reading 's1', 7", &copying, None),
+            ("plant.reading 's2', 7", &guarded, None),
+            ("plant.reading 's3', 7", &planned, Some(until)),
+        ]
+        .map(|(name, tracked, wait)| Shown {
+            name: name.to_owned(),
+            tracked,
+            wait,
+        })
+        .into();
         assert_eq!(
-            live(&shown(), &tables, NOW, 80),
+            live(&shown, NOW, 80),
             [
                 "plant.reading 's1', 7  COPYING    █████░░░░░  52%    24.8 MiB/s     9 s left",
                 "plant.reading 's2', 7  GUARDED    until every proxy knows of it",
@@ -190,7 +195,7 @@ mod tests {
             ]
         );
         for width in [40, 60, 80, 100, 200] {
-            for line in live(&shown(), &tables, NOW, width) {
+            for line in live(&shown, NOW, width) {
                 assert!(line.chars().count() <= width, "{line}");
             }
         }
@@ -232,7 +237,7 @@ mod tests {
         ] {
             assert_eq!(event("p.t 1", what, split), text);
         }
-        let (_, copying) = shown().remove(0);
+        let copying = copying();
         let percent = copying.split.as_ref().and_then(stage::percent);
         assert_eq!(
             step(&copying, percent.expect("known")),
@@ -252,8 +257,10 @@ mod tests {
                 "9 under way, 20 waiting, 14 of them not shown",
             ),
         ] {
-            assert_eq!(summary(counts, shown), text);
+            assert_eq!(summary(&[], counts, shown), text);
         }
+        let one = [WatchedTable::new(TableName::new("p", "t"))];
+        assert_eq!(summary(&one, counts(1, 0), 1), "p.t: 1 under way");
         assert_eq!(done(counts(0, 0)), "nothing is under way\n");
         assert_eq!(
             done(counts(0, 1)),

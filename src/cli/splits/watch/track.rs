@@ -172,6 +172,14 @@ impl Tracker {
             stage::progress(&split).filter(|progress| progress.state == tracked.state)
         {
             let seen = Seen::of(progress);
+            // Another worker went on from an earlier point.
+            if tracked
+                .sights
+                .last()
+                .is_some_and(|last| last.is_ahead_of(&seen))
+            {
+                tracked.sights.clear();
+            }
             if tracked
                 .sights
                 .last()

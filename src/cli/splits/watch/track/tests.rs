@@ -172,6 +172,12 @@ fn the_pace_is_that_of_the_last_sights() {
     let pace = tracked.pace().expect("known");
     assert_eq!(pace.bytes_per_second as i64, 10_000);
     assert_eq!(pace.left.map(|left| left.as_secs()), Some(70));
+    let progress = split.progress.as_mut().expect("has it");
+    progress.row_count = 50;
+    progress.changed_at += 1000;
+    tracker.see(&id("a"), split);
+    let sights = tracker.get(&id("a")).map(|tracked| tracked.sights.len());
+    assert_eq!(sights, Some(1), "it began again further back");
     tracker.apply(&table(), reading(2, 0), vec![row("a", State::Verifying)]);
     let tracked = tracker.get(&id("a")).expect("under way");
     assert!(tracked.sights.is_empty());
