@@ -128,11 +128,15 @@ impl Lifetimes<'_, '_> {
         rows: &[&Mortal],
         at: u32,
     ) -> Result<Vec<bool>, VerifyError> {
-        let found = match self.ranges(rows) {
-            Some(ranges) => self.keys(side, &ranges, at).await?,
-            None => return self.visible_one_by_one(side, rows, at).await,
+        let Some(ranges) = self.ranges(rows) else {
+            return self.visible_one_by_one(side, rows, at).await;
         };
-        Ok(rows.iter().map(|row| found.contains(&row.key)).collect())
+        match self.keys(side, &ranges, at).await {
+            Ok(found) => Ok(rows.iter().map(|row| found.contains(&row.key)).collect()),
+            // What lies between these rows may be too much to read, while each of them has been read before.
+            Err(error) if error.is_about_size() => self.visible_one_by_one(side, rows, at).await,
+            Err(error) => Err(error),
+        }
     }
 
     /// The reads that find all of these rows and few others.

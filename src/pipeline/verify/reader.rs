@@ -199,6 +199,14 @@ fn components(key: &PartitionKey, columns: usize) -> Option<Vec<&[u8]>> {
     rest.is_empty().then_some(components)
 }
 
+impl VerifyError {
+    /// Whether less to read might have been read.
+    pub(super) fn is_about_size(&self) -> bool {
+        remedy(self) == Remedy::Shrink
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Remedy {
     Wait,
     Shrink,
@@ -215,6 +223,7 @@ fn remedy(error: &VerifyError) -> Remedy {
     match error {
         PoolError::Timeout(_) => Remedy::Shrink,
         PoolError::Refused { code, .. } => match code {
+            // A read timeout, and a read failure: too many tombstones are one.
             0x1200 | 0x1300 => Remedy::Shrink,
             0x1000..=0x1002 | 0x2500 => Remedy::Wait,
             _ => Remedy::None,

@@ -89,7 +89,8 @@ fn row(values: &Values) -> RowAt {
 fn every_part_of_a_row_is_compared() {
     let schema = schema();
     let original = row(&values());
-    let cases: [(usize, Option<Vec<u8>>, DifferenceKind, Option<&str>); 11] = [
+    type Case = (usize, Option<Vec<u8>>, DifferenceKind, Option<&'static str>);
+    let cases: [Case; 11] = [
         (0, Some(8_i32.to_be_bytes().to_vec()), Key, None),
         (1, None, MissingCell, Some("m")),
         (1, list(&[]), Value, Some("m")),

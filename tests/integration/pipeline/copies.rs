@@ -17,7 +17,7 @@ pub(super) const ROWS: usize = 60;
 /// The first row of each bucket.
 pub(super) const STARTS: [usize; 4] = [0, 15, 30, 45];
 /// What kinds of rows there are; row *n* is of kind *n* modulo their number.
-pub(super) const KINDS: usize = 10;
+const KINDS: usize = 10;
 /// The partition is `('otter', 7)`.
 const SENSOR: &str = "otter";
 pub(super) const DAY: i32 = 7;
@@ -173,7 +173,6 @@ pub(super) struct World {
     schema: TableSchema,
     now: i32,
     pub(super) writes: Vec<Write>,
-    with_collections: bool,
 }
 
 impl World {
@@ -191,7 +190,6 @@ impl World {
             keyspace,
             now: seconds_now(),
             writes: original(with_collections),
-            with_collections,
         };
         let mut writer = world.writer(cluster);
         for write in &world.writes {
@@ -207,10 +205,6 @@ impl World {
             wire: Wire::open(cluster.node()),
             now: self.now,
         }
-    }
-
-    pub(super) fn has_collections(&self) -> bool {
-        self.with_collections
     }
 
     /// What an exact copier would write.

@@ -1,6 +1,7 @@
 //! The split pipeline against real Cassandra.
 
 mod copies;
+mod ends;
 mod planted;
 mod verify;
 
