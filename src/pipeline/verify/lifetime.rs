@@ -201,11 +201,12 @@ impl Lifetimes<'_, '_> {
         Ok(found)
     }
 
-    /// Whether the row is there, once both sides say the same.
+    /// Whether the row is there, once both sides say the same. A moment that has passed meanwhile is nobody's any more.
     async fn settled(&self, row: &Mortal, at: u32) -> Result<bool, VerifyError> {
         let began = tokio::time::Instant::now();
         for wait in self.reader.verification.patience.reread {
             tokio::time::sleep_until(began + wait).await;
+            let at = at.max(self.reader.later());
             let (original, copy) = try_join!(
                 self.is_there(Side::Original, &row.key, at),
                 self.is_there(Side::Bucket(self.bucket), &row.key, at),

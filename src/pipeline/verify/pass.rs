@@ -20,8 +20,6 @@ const CHUNK_CELLS: usize = 20_000;
 
 pub(super) struct Pass<'r, 'a> {
     reader: &'r Reader<'a>,
-    now: u32,
-    began: Instant,
     checksums: Checksums,
     row_count: u64,
     cell_count: u64,
@@ -59,8 +57,6 @@ impl<'r, 'a> Pass<'r, 'a> {
     pub(super) fn new(reader: &'r Reader<'a>) -> Self {
         Self {
             reader,
-            now: reader.verification.now.cast_unsigned(),
-            began: Instant::now(),
             checksums: Checksums::default(),
             row_count: 0,
             cell_count: 0,
@@ -70,7 +66,7 @@ impl<'r, 'a> Pass<'r, 'a> {
     }
 
     pub(super) async fn run(mut self) -> Result<Verified, VerifyError> {
-        let mut original = Stream::open(self.reader, Side::Original, self.now, None)?;
+        let mut original = Stream::open(self.reader, Side::Original, self.reader.now(), None)?;
         for bucket in 0..self.reader.verification.layout.buckets.len() {
             self.checksums.begin_bucket();
             self.check_bucket(bucket, &mut original).await?;
@@ -95,7 +91,7 @@ impl<'r, 'a> Pass<'r, 'a> {
         bucket: usize,
         original: &mut Stream<'r, 'a>,
     ) -> Result<(), VerifyError> {
-        let mut copy = Stream::open(self.reader, Side::Bucket(bucket), self.now, None)?;
+        let mut copy = Stream::open(self.reader, Side::Bucket(bucket), self.reader.now(), None)?;
         loop {
             let (ours, theirs) = try_join!(copy.peek(), original.peek())?;
             let ours = ours.as_ref().map(|row| self.read(row)).transpose()?;
@@ -195,7 +191,7 @@ impl<'r, 'a> Pass<'r, 'a> {
             None => Some((DifferenceKind::MissingRow, None)),
         };
         match found {
-            None => self.accept(bucket, at, self.now).await,
+            None => self.accept(bucket, at, self.reader.now()).await,
             Some(found) => {
                 let key = original.owned_key();
                 self.settle(bucket, key, Expected::SameRow, found).await
@@ -215,9 +211,7 @@ impl<'r, 'a> Pass<'r, 'a> {
         let seen = Instant::now();
         for wait in self.reader.verification.patience.reread {
             tokio::time::sleep_until(seen + wait).await;
-            // What has expired since may be compacted away on one side only, so time goes on for rows that are read again.
-            let passed = u32::try_from(self.began.elapsed().as_secs()).unwrap_or(u32::MAX);
-            let at = self.now.saturating_add(passed);
+            let at = self.reader.later();
             let read = |side| self.reader.row(side, Selection::Cells, &key, at);
             let (original, copy) = try_join!(read(Side::Original), read(Side::Bucket(bucket)))?;
             let found = match (expected, &original, &copy) {

@@ -4,6 +4,8 @@
 
 use std::rc::Rc;
 
+use tokio::time::Instant;
+
 use super::restriction::Restriction;
 use super::row::{Block, Key, RowAt};
 use super::{Verification, VerifyError};
@@ -51,6 +53,7 @@ pub(super) struct Ask<'r> {
 pub(super) struct Reader<'a> {
     pub(super) verification: &'a Verification<'a>,
     components: Vec<&'a [u8]>,
+    began: Instant,
 }
 
 impl<'a> Reader<'a> {
@@ -60,7 +63,19 @@ impl<'a> Reader<'a> {
         Ok(Self {
             verification,
             components,
+            began: Instant::now(),
         })
+    }
+
+    /// The second at which both sides are read.
+    pub(super) fn now(&self) -> u32 {
+        self.verification.now.cast_unsigned()
+    }
+
+    /// The same for rows that are read again: what has expired since may be compacted away on one side only.
+    pub(super) fn later(&self) -> u32 {
+        let passed = u32::try_from(self.began.elapsed().as_secs()).unwrap_or(u32::MAX);
+        self.now().saturating_add(passed)
     }
 
     pub(super) fn schema(&self) -> &'a TableSchema {
