@@ -82,6 +82,8 @@ def resources() -> dict:
         "memtable_heap_space": "128MiB",
         "memtable_offheap_space": "128MiB",
         "file_cache_size": "64MiB",
+        # A full cache drops new statements before they are executed, and tests prepare thousands.
+        "prepared_statements_cache_size": "64MiB",
         "concurrent_reads": 16,
         "concurrent_writes": 16,
         "concurrent_compactors": 1,

@@ -97,6 +97,8 @@ class Node:
             # Waiting times meant for real networks.
             "-Dcassandra.ring_delay_ms=1000", "-Dcassandra.skip_wait_for_gossip_to_settle=0",
             "-Dcassandra.superuser_setup_delay_ms=0",
+            # Every schema change would flush ten tables; the commit log has it in any case.
+            "-Dcassandra.test.flush_local_schema_changes=false",
         ]
 
     def stop(self, kill: bool = False) -> None:
