@@ -3,6 +3,8 @@
 //! There is no compressor: an uncompressed frame or segment is always legal, so what Narrows says itself is sent
 //! plain, and what it relays keeps the bytes it came with.
 
+mod head;
+
 use super::ProtocolError;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

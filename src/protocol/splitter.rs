@@ -37,11 +37,11 @@ impl Framing {
 pub struct View<'a> {
     pub header: Header,
     pub body: &'a [u8],
-    /// Whether `body` is all of it.
+    /// Whether `body` is all of it, or as much as is ever shown to somebody who said [`Verdict::Head`].
     pub complete: bool,
 }
 
-/// What to do with a message. `More` and `Take` on an incomplete view mean: show it again when more is there, so an
+/// What to do with a message. `More`, `Head` and `Take` on an incomplete view mean: show it again when more is there, so an
 /// inspector has no side effects before it answers `Forward`, or `Take` on a complete view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
@@ -49,6 +49,9 @@ pub enum Verdict {
     /// Forward, and expect this framing from the next message on.
     ForwardThen(Framing),
     More,
+    /// Like `More`, for somebody who needs the beginning only and then forwards. Of a compressed message it is
+    /// decompressed alone, and the header says how long all of it would be.
+    Head,
     Take,
     /// Take it out at once, without a body: what is left of it is dropped as it arrives.
     Discard,
@@ -179,6 +182,9 @@ impl Splitter {
             complete: complete && !compressed,
         };
         let mut verdict = inspect(view);
+        if compressed && verdict == Verdict::Head {
+            verdict = inspect_head((header, body), complete, compression, inspect);
+        }
         // Most compressed messages are decided by their header alone; the others are needed whole.
         let plain;
         if compressed && complete && matches!(verdict, Verdict::More | Verdict::Take) {
@@ -217,6 +223,7 @@ impl Splitter {
                 Ok((wire_length, Then::Replace(vec![Part::Taken(taken)])))
             }
             Verdict::More | Verdict::Take => self.within_limit(length).map(|()| (0, Then::Relay)),
+            Verdict::Head => Ok((0, Then::Relay)),
         }
     }
 
@@ -296,7 +303,7 @@ impl Splitter {
                 self.discard_rest(total, message.len());
                 Ok(Then::Replace(vec![refused(header)]))
             }
-            (Verdict::More | Verdict::Take | Verdict::Discard, _) => {
+            (Verdict::More | Verdict::Head | Verdict::Take | Verdict::Discard, _) => {
                 self.within_limit(total)?;
                 held.extend_from_slice(wire);
                 self.carry = Carry::Holding {
@@ -341,6 +348,31 @@ impl Splitter {
         }
         Ok(())
     }
+}
+
+/// More of a compressed message is not shown as its head.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+
+/// Shows the beginning of a compressed message. What cannot be decompressed is shown as nothing, and passes as it is.
+fn inspect_head(
+    (header, body): (Header, &[u8]),
+    complete: bool,
+    compression: Option<Compression>,
+    inspect: &mut dyn FnMut(View<'_>) -> Verdict,
+) -> Verdict {
+    let head = compression.and_then(|compression| compression.head(body, HEAD_BYTES_MAX));
+    let (length, plain) = head.unwrap_or((header.length, Vec::new()));
+    let is_all = plain.len() >= HEAD_BYTES_MAX.min(length as usize);
+    let flags = header.flags & !flag::COMPRESSED;
+    inspect(View {
+        header: Header {
+            flags,
+            length,
+            ..header
+        },
+        body: &plain,
+        complete: complete || is_all || compression.is_none(),
+    })
 }
 
 fn body_length(header: Header) -> Result<usize> {

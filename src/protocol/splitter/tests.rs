@@ -296,3 +296,97 @@ fn noise_is_an_error_and_never_a_panic() {
         }
     }
 }
+
+/// Wants the first bytes of every RESULT and then forwards it.
+fn wants_head(
+    bytes: usize,
+    seen: &mut Vec<(u32, Vec<u8>)>,
+) -> impl FnMut(View<'_>) -> Verdict + '_ {
+    move |view| {
+        if view.body.len() < bytes && !view.complete {
+            return Verdict::Head;
+        }
+        let head = &view.body[..bytes.min(view.body.len())];
+        seen.push((view.header.length, head.to_vec()));
+        Verdict::Forward
+    }
+}
+
+fn compressed(compression: Compression, body: &[u8]) -> Envelope {
+    let body = match compression {
+        Compression::Lz4 => {
+            let length = (body.len() as u32).to_be_bytes();
+            [&length[..], &lz4_flex::block::compress(body)].concat()
+        }
+        Compression::Snappy => snap::raw::Encoder::new().compress_vec(body).expect("fits"),
+    };
+    let mut envelope = Envelope::new(4, 1, opcode::RESULT, body);
+    envelope.header.flags |= flag::COMPRESSED;
+    envelope
+}
+
+#[test]
+fn heads_are_shown_without_holding_the_message() {
+    let text = b"a head and then rows, ".repeat(7_000);
+    let short = b"short".to_vec();
+    let plain = |body: &Vec<u8>| Envelope::new(4, 1, opcode::RESULT, body.clone());
+    for (framing, version) in [
+        (Framing::Bare(None), 4),
+        (Framing::Bare(Some(Compression::Lz4)), 4),
+        (Framing::Bare(Some(Compression::Snappy)), 4),
+        (Framing::Segments(Format::Plain), 5),
+        (Framing::Segments(Format::Lz4), 5),
+    ] {
+        let mut wire = Vec::new();
+        for body in [&text, &short, &text] {
+            let mut envelope = match framing {
+                Framing::Bare(Some(compression)) => compressed(compression, body),
+                _ => plain(body),
+            };
+            envelope.header.version = version;
+            wire.extend(framing.frame(&envelope));
+        }
+        let is_bare = matches!(framing, Framing::Bare(_));
+        for chunk in [if is_bare { 1 } else { 777 }, 1000, wire.len()] {
+            let (mut out, mut seen, mut held) = (Vec::new(), Vec::new(), 0);
+            let mut splitter = Splitter::new(1 << 20);
+            splitter.set_framing(framing);
+            let mut buffer = Vec::new();
+            for piece in wire.chunks(chunk) {
+                buffer.extend_from_slice(piece);
+                loop {
+                    let mut inspect = wants_head(100, &mut seen);
+                    let step = splitter.step(&buffer, &mut inspect).expect("valid");
+                    out.extend_from_slice(&buffer[..step.relay]);
+                    assert_eq!(step.then, [], "nothing is held or taken");
+                    buffer.drain(..step.consumed);
+                    held = held.max(buffer.len() * usize::from(chunk == 1));
+                    if step.consumed == 0 {
+                        break;
+                    }
+                }
+            }
+            assert!(out == wire && buffer.is_empty(), "{framing:?} {chunk}");
+            let large = (text.len() as u32, text[..100].to_vec());
+            assert_eq!(seen, [large.clone(), (5, short.clone()), large]);
+            assert!(!is_bare || held < 200, "{framing:?} held {held}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_decompressed_passes_as_it_is() {
+    for compression in [None, Some(Compression::Lz4), Some(Compression::Snappy)] {
+        for body in [&b""[..], &[0xff; 3], &[0xff; 300]] {
+            let mut envelope = Envelope::new(4, 1, opcode::RESULT, body.to_vec());
+            envelope.header.flags |= flag::COMPRESSED;
+            let wire = envelope.encode();
+            let mut splitter = Splitter::new(1 << 20);
+            splitter.set_framing(Framing::Bare(compression));
+            let mut seen = Vec::new();
+            let step = splitter.step(&wire, &mut wants_head(100, &mut seen));
+            assert_eq!(step.expect("it passes").relay, wire.len());
+            assert_eq!(seen.len(), 1);
+        }
+    }
+}
