@@ -10,6 +10,7 @@ pub mod aggregate;
 pub mod bind;
 pub mod bounds;
 mod functions;
+pub mod keyed;
 pub mod metadata;
 pub mod native;
 pub mod pageable;
