@@ -24,6 +24,7 @@
 //! - *split*: the record of one partition. *generation*: one attempt at it, never reused. *guarded*: writes to it must be noticed.
 //! - *bucket*: one narrow partition of a generation. *layout*: which buckets there are and where each begins.
 //! - *shard*: a part of a table's splits, with a *version* that grows and an *epoch* that takes all of it out of service.
+//! - *sighting*: what a session sees of a read that may be of a wide partition, by which such partitions are detected.
 //! - *fresh*: known as of at most `max_staleness` ago. *doubt*: not found out in time; the original answers.
 
 #![cfg_attr(

@@ -1,7 +1,8 @@
 //! The read path: from a client's connection to upstream and back, in the order a request meets the files.
 //!
 //! `listener` accepts and hands over to a `worker` thread; `session` is one client connection and the file to read
-//! first; `request` decides about what clients say, `response` about what upstream answers.
+//! first; `request` decides about what clients say, `response` about what upstream answers; `sight` looks at replies that
+//! may be of wide partitions.
 
 mod agreement;
 mod budget;
@@ -16,6 +17,7 @@ mod prepared;
 mod request;
 mod response;
 mod session;
+mod sight;
 mod split;
 mod system_tables;
 mod topology;

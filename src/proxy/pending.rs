@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::prepared::Statement;
+use super::sight::Sight;
 use super::split::SplitRead;
 use super::watching::Stale;
 use crate::protocol::Envelope;
@@ -26,6 +27,8 @@ pub(super) enum Pending {
     Topology(TopologyRead, Held),
     /// A request of our own on the client's connection.
     Own(oneshot::Sender<Envelope>),
+    /// A read of one partition that may be wide: the head of the reply says more. It passes as it is.
+    Sight(Sight),
 }
 
 /// A request whose reply takes work of ours, counted until the client has it or the session ends.

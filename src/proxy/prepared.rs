@@ -16,6 +16,7 @@ use arc_swap::ArcSwapOption;
 
 use super::watching::Concern;
 use crate::protocol::Version;
+use crate::rewrite::keyed::Keyed;
 use crate::rewrite::pageable::Pageable;
 use crate::rewrite::{Readable, Reason};
 use crate::schema::TableSchema;
@@ -48,7 +49,7 @@ pub struct Statement {
     /// Which tables it touches; nothing where nobody follows what is split.
     pub(super) concern: Concern,
     /// What it means for the schema that its table had when it was last executed.
-    readable: ArcSwapOption<Understood>,
+    understood: ArcSwapOption<Understood>,
     pageable: OnceLock<Option<Arc<Pageable>>>,
     /// What its table was when it was last known to be on any node.
     schema: ArcSwapOption<TableSchema>,
@@ -64,6 +65,7 @@ pub struct Statement {
 struct Understood {
     schema: Arc<TableSchema>,
     readable: Result<Arc<Readable>, Reason>,
+    keyed: Option<Arc<Keyed>>,
 }
 
 /// The bit of an upstream node. Clusters with more than 64 nodes share the last, and their drivers see an UNPREPARED
@@ -81,7 +83,7 @@ impl Statement {
             text: text.to_owned(),
             keyspace: keyspace.map(str::to_owned),
             concern: Concern::Nothing,
-            readable: ArcSwapOption::empty(),
+            understood: ArcSwapOption::empty(),
             pageable: OnceLock::new(),
             schema: ArcSwapOption::empty(),
             nodes: AtomicU64::new(0),
@@ -91,17 +93,28 @@ impl Statement {
 
     /// How it is answered from a split, if it can be; found out once for a schema.
     pub(super) fn readable(&self, schema: &Arc<TableSchema>) -> Result<Arc<Readable>, Reason> {
-        if let Some(known) = &*self.readable.load()
+        self.understood(schema, |understood| understood.readable.clone())
+    }
+
+    /// Which partition it reads, if it is one; found out once for a schema.
+    pub(super) fn keyed(&self, schema: &Arc<TableSchema>) -> Option<Arc<Keyed>> {
+        self.understood(schema, |understood| understood.keyed.clone())
+    }
+
+    fn understood<T>(&self, schema: &Arc<TableSchema>, part: impl Fn(&Understood) -> T) -> T {
+        if let Some(known) = &*self.understood.load()
             && Arc::ptr_eq(&known.schema, schema)
         {
-            return known.readable.clone();
+            return part(known);
         }
-        let readable = Readable::parse(&self.text, schema).map(Arc::new);
-        self.readable.store(Some(Arc::new(Understood {
+        let understood = Understood {
             schema: schema.clone(),
-            readable: readable.clone(),
-        })));
-        readable
+            readable: Readable::parse(&self.text, schema).map(Arc::new),
+            keyed: Keyed::parse(&self.text, schema).map(Arc::new),
+        };
+        let found = part(&understood);
+        self.understood.store(Some(Arc::new(understood)));
+        found
     }
 
     /// As of another schema than before, no node has it any more, and what clients were told may be wrong.

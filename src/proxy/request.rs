@@ -18,6 +18,7 @@ use crate::protocol::splitter::{Framing, Verdict, View};
 use crate::protocol::types::{Cursor, Value};
 use crate::protocol::{Compression, ProtocolError};
 use crate::rewrite::Readable;
+use crate::rewrite::keyed::Keyed;
 use crate::rewrite::pageable::Pageable;
 use crate::rewrite::state::State;
 use crate::statement::{Shape, TopologySelect, Touches, classify, touches};
@@ -146,7 +147,7 @@ impl Session {
                 Refusal::Rejected,
             ));
         }
-        if !self.pending.borrow().is_empty() && self.pending.borrow().contains_key(&header.stream) {
+        if self.is_awaited(header.stream) {
             let text = format!(
                 "narrows: stream id {} has a request under way",
                 header.stream
@@ -233,11 +234,11 @@ impl Session {
         message: &Cursor<'_>,
     ) -> Result<Considering> {
         let Concern::Reads { keyspace, table } = &statement.concern else {
-            return Ok(Considering::Forward);
+            return Ok(Considering::Forward(None));
         };
         let watched = wide_row.known.table(keyspace, table);
         if watched.is_none() && !State::might_be_in(message.rest()) {
-            return Ok(Considering::Forward);
+            return Ok(Considering::Forward(None));
         }
         let parameters = execute::parameters(self.version.get(), message.clone())?;
         let considered = Considered {
@@ -248,6 +249,9 @@ impl Session {
             cut: watched
                 .as_ref()
                 .and_then(|_| self.cut(header, &parameters, || statement.pageable())),
+            sight: self.sight(watched.as_ref(), &parameters, |schema| {
+                statement.keyed(schema)
+            }),
             watched,
             keyspace: None,
         };
@@ -304,11 +308,11 @@ impl Session {
         parameters: &Parameters<'_>,
     ) -> Considering {
         let Concern::Reads { keyspace, table } = concern else {
-            return Considering::Forward;
+            return Considering::Forward(None);
         };
         let watched = wide_row.known.table(keyspace, table);
         if watched.is_none() && !parameters.paging_state.is_some_and(State::might_be_in) {
-            return Considering::Forward;
+            return Considering::Forward(None);
         }
         let pageable = || Pageable::parse(text).map(Arc::new);
         let considered = Considered {
@@ -319,6 +323,9 @@ impl Session {
             cut: watched
                 .as_ref()
                 .and_then(|_| self.cut(header, parameters, pageable)),
+            sight: self.sight(watched.as_ref(), parameters, |schema| {
+                Keyed::parse(text, schema).map(Arc::new)
+            }),
             watched,
             keyspace: match parameters.keyspace {
                 Some(_) => None,
@@ -440,7 +447,7 @@ impl Session {
 /// `None`: nothing is decided yet.
 fn decided(considering: Considering) -> Option<Decision> {
     match considering {
-        Considering::Forward => None,
+        Considering::Forward(sight) => sight.map(|sight| Decision::Watch(Pending::Sight(sight))),
         Considering::Take(read) => Some(Decision::SplitRead(read)),
         Considering::TooMany => Some(overloaded("reads of split partitions")),
     }

@@ -66,6 +66,10 @@ impl Session {
         let Some(entry) = pending.get(&stream) else {
             return Verdict::Forward;
         };
+        if let Pending::Sight(_) = entry {
+            drop(pending);
+            return self.judge_sighted(view);
+        }
         if !view.complete {
             return Verdict::More;
         }
@@ -79,7 +83,9 @@ impl Session {
             {
                 Verdict::Take
             }
-            Pending::SchemaChange(_) | Pending::Prepare(_) | Pending::Use => Verdict::Forward,
+            Pending::SchemaChange(_) | Pending::Prepare(_) | Pending::Use | Pending::Sight(_) => {
+                Verdict::Forward
+            }
         };
         if verdict == Verdict::Forward {
             match pending.remove(&stream) {
@@ -133,7 +139,7 @@ impl Session {
                 });
             }
             // These are forwarded, not taken.
-            Pending::Prepare(_) | Pending::Use => {}
+            Pending::Prepare(_) | Pending::Use | Pending::Sight(_) => {}
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use super::freshness::Freshness;
 use super::metrics::TableMetrics;
 use super::names::{PartitionKey, TableName};
+use super::sighting::Answers;
 use super::slot::TableShards;
 use super::store::SplitId;
 use super::validate::Validations;
@@ -32,6 +33,8 @@ pub struct Watched {
     pub freshness: Freshness,
     pub validations: Validations<TableShards>,
     pub metrics: TableMetrics,
+    /// Reads that show that the table as a whole is well.
+    pub answers: Answers,
 }
 
 impl Watched {
@@ -52,6 +55,7 @@ impl Watched {
             freshness,
             validations,
             metrics,
+            answers: Answers::default(),
         }
     }
 

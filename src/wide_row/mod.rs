@@ -7,6 +7,7 @@
 //!   a restart.
 //! - `lookup` answers whether a partition is split: `validate` asks for the shard's version, `cache` and `shared_cache`
 //!   for the layout.
+//! - `sighting` carries what sessions see of wide partitions to the pipeline.
 //! - `service` runs all of it beside the proxy.
 //!
 //! This is where `proxy` and `pipeline` meet: neither imports the other.
@@ -24,6 +25,7 @@ pub mod names;
 pub mod schema;
 pub mod service;
 pub mod shared_cache;
+pub mod sighting;
 pub mod slot;
 pub mod snapshot;
 pub mod state;

@@ -18,6 +18,7 @@ use super::known::Known;
 use super::lookup::Lookup;
 use super::schema;
 use super::shared_cache::SharedCache;
+use super::sighting::{self, Sightings};
 use super::slot::StoreSlot;
 use super::store::connect::connect;
 use super::store::{Store, StoreError};
@@ -43,11 +44,16 @@ pub enum ServiceError {
 pub struct WideRow {
     pub known: Arc<Known>,
     pub lookup: Arc<Lookup>,
+    /// Where what may be wide is told.
+    pub sightings: Sightings,
 }
 
 /// The thread, for whoever started it.
 pub struct Service {
     pub wide_row: WideRow,
+    /// What sessions told, for whoever detects wide partitions; taken once.
+    pub sightings: Option<sighting::Receiver>,
+    pub store: Arc<StoreSlot>,
     /// Everything was loaded once.
     pub loaded: watch::Receiver<bool>,
     shared: Option<SharedCache>,
@@ -83,16 +89,23 @@ impl Service {
         let mut follower = Follower::new(following, known.clone(), slot.clone());
         follower.begin(&config.tables);
         let (stop, stopped) = oneshot::channel();
+        let (sightings, receiver) = Sightings::channel(sighting::WAITING_MAX);
         let run = Run {
             config: config.clone(),
-            slot,
+            slot: slot.clone(),
             follower,
         };
         let thread = std::thread::Builder::new()
             .name("narrows-follow".to_owned())
             .spawn(move || run.on(runtime, stopped))?;
         Ok(Self {
-            wide_row: WideRow { known, lookup },
+            wide_row: WideRow {
+                known,
+                lookup,
+                sightings,
+            },
+            sightings: Some(receiver),
+            store: slot,
             loaded,
             shared,
             stop,

@@ -11,6 +11,7 @@ use crate::protocol::request::parameters::Parameters;
 use crate::proxy::pending::Held;
 use crate::proxy::prepared::Statement;
 use crate::proxy::session::{Session, Stage};
+use crate::proxy::sight::Sight;
 use crate::rewrite::bind::{Bound, Key};
 use crate::rewrite::state::State;
 use crate::rewrite::{Readable, Reason};
@@ -32,12 +33,14 @@ pub(in crate::proxy) struct Considered<'a> {
     /// What `text` needs to mean the same: the connection's keyspace, or nothing.
     pub(in crate::proxy) keyspace: Option<String>,
     pub(in crate::proxy) cut: Option<Cut>,
+    /// What the reply of the original is looked at for.
+    pub(in crate::proxy) sight: Option<Sight>,
 }
 
 /// What becomes of it.
 pub(in crate::proxy) enum Considering {
     /// The original answers, as if there were no splits.
-    Forward,
+    Forward(Option<Sight>),
     Take(Box<SplitRead>),
     /// It goes on with a scan of ours, and there is no room for it.
     TooMany,
@@ -50,7 +53,7 @@ impl Session {
         parse: impl FnOnce(&Arc<TableSchema>) -> Result<Arc<Readable>, Reason>,
     ) -> Considering {
         if self.stage.get() != Stage::Established {
-            return Considering::Forward;
+            return Considering::Forward(None);
         }
         let bytes = considered.parameters.paging_state;
         let state = bytes.and_then(|bytes| State::decode(bytes).transpose());
@@ -68,12 +71,12 @@ impl Session {
             _ => None,
         };
         if readable.is_none() && state.is_none() && considered.cut.is_none() {
-            return Considering::Forward;
+            return Considering::Forward(considered.sight);
         }
         // Sent to the original as it is, a state of ours would be an error.
         let no_room = match state {
             Some(_) => Considering::TooMany,
-            None => Considering::Forward,
+            None => Considering::Forward(None),
         };
         let Some(held) = Held::begin(&self.reading, READS_MAX) else {
             return no_room;
@@ -89,6 +92,7 @@ impl Session {
             keyspace: considered.keyspace,
             state,
             cut: considered.cut,
+            sight: considered.sight,
             _bytes: bytes,
             _held: held,
         }))

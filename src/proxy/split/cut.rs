@@ -10,6 +10,7 @@ use crate::protocol::header::{Header, flag, opcode};
 use crate::protocol::request::parameters::Parameters;
 use crate::protocol::response;
 use crate::proxy::session::Session;
+use crate::proxy::sight::Sight;
 use crate::rewrite::pageable::Pageable;
 use crate::rewrite::rows::{Page, join};
 use crate::rewrite::warnings::Warnings;
@@ -53,12 +54,18 @@ impl Session {
     }
 
     /// Reads a page piece by piece and sends it to the client.
-    pub(super) async fn answer_cut(self: &Rc<Self>, request: Envelope, cut: Cut) {
+    pub(super) async fn answer_cut(
+        self: &Rc<Self>,
+        request: Envelope,
+        cut: Cut,
+        sight: Option<Sight>,
+    ) {
         let (head, body) = match self.read_pieces(&request, cut).await {
             Some(Piece::Page(flags, body)) => ((flags, opcode::RESULT), body),
             Some(Piece::Error(Envelope { header, body })) => ((header.flags, header.opcode), body),
             None => return self.forward_taken(request).await,
         };
+        self.report_answer(sight, head, &body);
         self.answer_taken(&request, head, body).await;
     }
 

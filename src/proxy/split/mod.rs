@@ -24,6 +24,7 @@ use super::Close;
 use super::budget::Reserved;
 use super::pending::Held;
 use super::session::Session;
+use super::sight::Sight;
 use crate::protocol::header::{Envelope, opcode};
 use crate::protocol::response::error::{self, ErrorCode};
 use crate::rewrite::Readable;
@@ -50,6 +51,8 @@ pub(super) struct SplitRead {
     state: Option<Result<State, StateError>>,
     /// How large a page of the original may become.
     cut: Option<Cut>,
+    /// What the reply is looked at for, if the original answers.
+    sight: Option<Sight>,
     /// Of the request itself; what is read for it is counted as it comes.
     _bytes: Reserved,
     _held: Held,
@@ -118,10 +121,10 @@ impl Session {
         });
     }
 
-    async fn serve_split_read(self: &Rc<Self>, request: Envelope, read: SplitRead) {
+    async fn serve_split_read(self: &Rc<Self>, request: Envelope, mut read: SplitRead) {
         let metrics = &self.proxy.metrics.split;
         if read.readable.is_none() && read.state.is_none() {
-            return self.send_to_original(request, &read).await;
+            return self.send_to_original(request, &mut read).await;
         }
         match self.answer(&request, &read).await {
             Ok(reply) => {
@@ -131,12 +134,12 @@ impl Session {
             }
             Err(Instead::Original(fallback)) => {
                 metrics.count(fallback);
-                self.send_to_original(request, &read).await;
+                self.send_to_original(request, &mut read).await;
             }
             Err(Instead::GoOn(fallback, request)) => {
                 metrics.count(fallback);
                 metrics.went_on.increment(1);
-                self.send_to_original(request, &read).await;
+                self.send_to_original(request, &mut read).await;
             }
             Err(Instead::Refuse(text)) => {
                 metrics.refused.increment(1);
@@ -153,15 +156,18 @@ impl Session {
         self.replies.set(self.replies.get() + 1);
     }
 
-    async fn send_to_original(self: &Rc<Self>, request: Envelope, read: &SplitRead) {
+    async fn send_to_original(self: &Rc<Self>, request: Envelope, read: &mut SplitRead) {
         // What USE has changed since would change what the statement means.
         if read.keyspace.is_some() && *self.keyspace.borrow() != read.keyspace {
             let body = error::encode(ErrorCode::Overloaded, KEYSPACE_CHANGED);
             return self.answer_taken(&request, (0, opcode::ERROR), body).await;
         }
         match read.cut {
-            Some(cut) => self.answer_cut(request, cut).await,
-            None => self.forward_taken(request).await,
+            Some(cut) => self.answer_cut(request, cut, read.sight.take()).await,
+            None => {
+                self.look_out(request.header.stream, read.sight.take());
+                self.forward_taken(request).await;
+            }
         }
     }
 
