@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use crate::admin::{self, AdminState, Readiness};
 use crate::cli::check;
 use crate::config::{self, Config, TopologyMode, changed_without_restart, with_reloadable};
+use crate::pipeline::detect::{self, Recorder, WideReads};
 use crate::pipeline::service::PipelineService;
 use crate::proxy::worker::{Target, Workers};
 use crate::proxy::{Proxy, listener, mirror};
@@ -93,7 +94,7 @@ impl App {
         let balance = Arc::new(Balance::default());
         let suspicion = Arc::new(Notify::new());
         let schema_changed = Arc::new(Notify::new());
-        let service = match config.control.enabled {
+        let mut service = match config.control.enabled {
             true => Some(Service::start(&config, schema_changed.clone())?),
             false => None,
         };
@@ -108,6 +109,7 @@ impl App {
         let proxy = Arc::new(proxy);
         let workers = Arc::new(Workers::start(threads(&config))?);
         let readiness = Readiness::default();
+        let reads = WideReads::default();
         let pipeline = match &service {
             Some(service) if config.pipeline.enabled => {
                 let pool = PoolConfig::new(
@@ -117,7 +119,8 @@ impl App {
                     suspicion.clone(),
                 );
                 let known = service.wide_row.known.clone();
-                Some(PipelineService::start(&config, known, Arc::new(pool))?)
+                let pool = Arc::new(pool);
+                Some(PipelineService::start(&config, known, pool, reads.clone())?)
             }
             _ => None,
         };
@@ -160,6 +163,8 @@ impl App {
             )),
         });
         tasks.push(spawn(control.run()));
+        let detect = |service| detect_wide(service, reads);
+        tasks.extend(service.as_mut().and_then(detect));
         Ok(Self {
             config,
             config_path,
@@ -280,6 +285,14 @@ impl Signals {
 
 fn spawn(future: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
     tokio::spawn(future).abort_handle()
+}
+
+/// Detects wide partitions by what sessions see.
+fn detect_wide(service: &mut Service, reads: WideReads) -> Option<AbortHandle> {
+    let sightings = service.sightings.take()?;
+    let sink = Recorder::new(service.store.clone(), reads.clone());
+    let known = service.wide_row.known.clone();
+    Some(spawn(detect::run(sightings, known, reads, sink)))
 }
 
 pub(crate) fn bind(

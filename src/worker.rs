@@ -8,6 +8,7 @@ use tokio::sync::{Notify, watch};
 use crate::admin::{self, AdminState, Readiness};
 use crate::app::{AppError, bind, until_told_to_stop};
 use crate::config::Config;
+use crate::pipeline::detect::WideReads;
 use crate::pipeline::service::PipelineService;
 use crate::telemetry::metrics::Metrics;
 use crate::tls;
@@ -33,7 +34,7 @@ pub async fn run(config: Config, metrics: Metrics) -> Result<(), AppError> {
         suspicion.clone(),
     );
     let known = service.wide_row.known.clone();
-    let pipeline = PipelineService::start(&config, known, Arc::new(pool))?;
+    let pipeline = PipelineService::start(&config, known, Arc::new(pool), WideReads::default())?;
     let control = Control {
         config: config.upstream.clone(),
         dialer,

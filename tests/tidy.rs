@@ -112,6 +112,7 @@ fn is_metric(text: &str) -> bool {
         "narrows_proxy_",
         "narrows_upstream_",
         "narrows_build_",
+        "narrows_detect_",
         "narrows_filter_",
         "narrows_follow_",
         "narrows_lookup_",

@@ -8,6 +8,7 @@ mod checksum;
 mod cleanup;
 mod closed;
 pub mod copy;
+pub mod detect;
 mod fail_point;
 pub mod lifetime;
 pub mod metrics;

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::cleanup;
+use super::detect::WideReads;
 use super::metrics::Metrics;
 use super::queue::Queue;
 use super::requests::Requests;
@@ -28,8 +29,7 @@ pub(super) struct Runner {
     pub(super) known: Arc<Known>,
     pub(super) requests: Rc<Requests>,
     pub(super) metrics: Rc<Metrics>,
-    /// How often a wide partition was read lately.
-    pub(super) reads: Box<dyn Fn(&SplitId) -> u64>,
+    pub(super) reads: WideReads,
     pub(super) settings: Pipeline,
     pub(super) patience: ClusterPatience,
     /// Since a guard was published until no write can have missed it.
@@ -92,7 +92,8 @@ impl Runner {
                 let is_worked_on = watched.is_some_and(|watched| is_worked_on(&watched));
                 is_worked_on && !busy.borrow().contains(id)
             };
-            let next = queue.borrow().next(is_free, &self.reads);
+            let reads = |id: &SplitId| self.reads.reads(&id.table, &id.key);
+            let next = queue.borrow().next(is_free, reads);
             let Some((id, state)) = next else {
                 return;
             };

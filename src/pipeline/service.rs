@@ -10,6 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::LocalSet;
 
+use super::detect::WideReads;
 use super::metrics::Metrics;
 use super::requests::Requests;
 use super::runner::Runner;
@@ -27,13 +28,20 @@ pub struct PipelineService {
 }
 
 impl PipelineService {
-    pub fn start(config: &Config, known: Arc<Known>, pool: Arc<PoolConfig>) -> io::Result<Self> {
+    /// `reads`: what is read most is split first.
+    pub fn start(
+        config: &Config,
+        known: Arc<Known>,
+        pool: Arc<PoolConfig>,
+        reads: WideReads,
+    ) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = watch::channel(false);
         let run = Run {
             config: config.clone(),
             known,
             pool,
+            reads,
             stop: stopped,
         };
         let thread = std::thread::Builder::new()
@@ -55,6 +63,7 @@ struct Run {
     config: Config,
     known: Arc<Known>,
     pool: Arc<PoolConfig>,
+    reads: WideReads,
     stop: watch::Receiver<bool>,
 }
 
@@ -91,7 +100,7 @@ impl Run {
             known: self.known.clone(),
             requests: Rc::new(Requests::new(pool, throttle)),
             metrics: Rc::new(Metrics::register()),
-            reads: Box::new(|_| 0),
+            reads: self.reads.clone(),
             settle: settings.settle.unwrap_or_else(|| self.settle(patience)),
             settings,
             patience,

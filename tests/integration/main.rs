@@ -5,6 +5,7 @@
 mod support;
 
 mod bad_input;
+mod detect;
 mod drain;
 mod events;
 mod exactness;

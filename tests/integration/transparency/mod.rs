@@ -57,6 +57,37 @@ fn v5_replies_are_byte_for_byte_those_of_cassandra() {
     all_codecs_of(5);
 }
 
+/// Reads of watched tables are looked at, and so are writes to them.
+#[test]
+fn replies_of_watched_tables_are_byte_for_byte_those_of_cassandra() {
+    let cluster = old_cluster();
+    let (keyspace, control) = (keyspace(&cluster), Keyspace::create(&cluster, &[]));
+    let mut watched = String::new();
+    for table in ["kv", "wide", "nothing", "types"] {
+        // So little is wide here that almost everything is worth telling.
+        watched += &format!(
+            "[[table]]\nname = '{}.{table}'\nshards = 2\nmode = 'detect'\nwide_bytes = '1KiB'\ntarget_bytes = '1KiB'\n",
+            keyspace.name
+        );
+    }
+    let proxy = Proxy::builder(cluster.nodes())
+        .set("control.keyspace", &control.name)
+        .toml(&watched)
+        .start();
+    script::fill_wide_row(cluster.node(), &keyspace.name);
+    for codec in Codec::ALL {
+        compare(codec, cluster.node(), proxy.address(), &keyspace.name);
+        let say = |address| {
+            let mut talk = Talk::open(address, codec);
+            script::say_huge_page(&mut talk, &keyspace.name);
+            talk.heard
+        };
+        let through = say(proxy.address());
+        talk::assert_same(&format!("{codec:?}"), &say(cluster.node()), &through);
+    }
+    assert!(proxy.metric_sum("narrows_detect_partitions_total", "wide") > 0);
+}
+
 #[test]
 fn replies_are_the_same_with_cassandra_4_1() {
     let cluster = old_cluster();

@@ -1,0 +1,26 @@
+//! What detection counts; dropped sightings are counted where they are dropped.
+
+use metrics::{Gauge, counter, gauge};
+
+use super::Event;
+
+const PARTITIONS_TOTAL: &str = "narrows_detect_partitions_total";
+const SCANS_OPEN: &str = "narrows_detect_scans_open";
+
+pub(super) struct Metrics {
+    pub(super) scans_open: Gauge,
+}
+
+impl Metrics {
+    pub(super) fn register() -> Self {
+        Self {
+            scans_open: gauge!(SCANS_OPEN),
+        }
+    }
+
+    /// Events are rare, so that their counters are looked up.
+    pub(super) fn count(event: &Event) {
+        let (table, reason) = (event.table.to_string(), event.reason.as_str());
+        counter!(PARTITIONS_TOTAL, "table" => table, "reason" => reason).increment(1);
+    }
+}
