@@ -1,6 +1,5 @@
 //! Runs the pipeline: follows what is to be done, works on as many splits at a time as it may, and stops cleanly.
 
-use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -43,29 +42,28 @@ impl Runner {
     /// Until it is told to stop and every split under way has left its checkpoint.
     pub(super) async fn run(self) {
         let runner = Rc::new(self);
-        let queue = RefCell::new(Queue::default());
+        let (mut queue, mut busy) = (Queue::default(), HashSet::new());
         let mut under_way = JoinSet::new();
         let cleaning = tokio::task::spawn_local(runner.clone().clean_up());
-        let busy = RefCell::new(HashSet::new());
         let mut stop = runner.stop.clone();
         while !*stop.borrow() {
             for watched in runner.known.tables() {
-                if let Err(error) = runner.follow(&mut queue.borrow_mut(), &watched).await {
+                if let Err(error) = runner.follow(&mut queue, &watched).await {
                     tracing::debug!(%error, "what is to be split could not be read, trying again");
                 }
             }
-            runner.begin(&queue, &busy, &mut under_way).await;
+            runner.begin(&mut queue, &mut busy, &mut under_way).await;
             tokio::select! {
                 () = sleep(runner.poll_interval) => {}
                 Some(ended) = under_way.join_next(), if !under_way.is_empty() => {
-                    runner.end(ended, &queue, &busy);
+                    runner.end(ended, &mut queue, &mut busy);
                 }
                 _ = stop.changed() => {}
             }
         }
         cleaning.abort();
         while let Some(ended) = under_way.join_next().await {
-            runner.end(ended, &queue, &busy);
+            runner.end(ended, &mut queue, &mut busy);
         }
     }
 
@@ -82,25 +80,25 @@ impl Runner {
     /// Begins as many as may be under way.
     async fn begin(
         self: &Rc<Self>,
-        queue: &RefCell<Queue>,
-        busy: &RefCell<HashSet<SplitId>>,
+        queue: &mut Queue,
+        busy: &mut HashSet<SplitId>,
         under_way: &mut JoinSet<(SplitId, Result<Worked, WorkError>)>,
     ) {
         while under_way.len() < self.settings.splits_at_a_time {
             let is_free = |id: &SplitId| {
                 let watched = self.known.table(&id.table.keyspace, &id.table.table);
                 let is_worked_on = watched.is_some_and(|watched| is_worked_on(&watched));
-                is_worked_on && !busy.borrow().contains(id)
+                is_worked_on && !busy.contains(id)
             };
             let reads = |id: &SplitId| self.reads.reads(&id.table, &id.key);
-            let next = queue.borrow().next(is_free, reads);
+            let next = queue.next(is_free, reads);
             let Some((id, state)) = next else {
                 return;
             };
             match state {
                 State::Failed | State::Refused => self.begin_again(&id, queue).await,
                 _ => {
-                    busy.borrow_mut().insert(id.clone());
+                    busy.insert(id.clone());
                     let runner = self.clone();
                     under_way.spawn_local(async move {
                         let result = runner.work(&id).await;
@@ -112,12 +110,10 @@ impl Runner {
     }
 
     /// The next attempt of one that has waited long enough.
-    async fn begin_again(&self, id: &SplitId, queue: &RefCell<Queue>) {
+    async fn begin_again(&self, id: &SplitId, queue: &mut Queue) {
         match self.store.detect(id, Found::default()).await {
-            Ok(Detected::New(_) | Detected::Known | Detected::Retired) => {
-                queue.borrow_mut().forget(id)
-            }
-            Ok(Detected::NotYet) | Err(_) => queue.borrow_mut().rest(id),
+            Ok(Detected::New(_) | Detected::Known | Detected::Retired) => queue.forget(id),
+            Ok(Detected::NotYet) | Err(_) => queue.rest(id),
         }
     }
 
@@ -173,8 +169,8 @@ impl Runner {
     fn end(
         &self,
         ended: Result<(SplitId, Result<Worked, WorkError>), tokio::task::JoinError>,
-        queue: &RefCell<Queue>,
-        busy: &RefCell<HashSet<SplitId>>,
+        queue: &mut Queue,
+        busy: &mut HashSet<SplitId>,
     ) {
         let (id, result) = match ended {
             Ok(ended) => ended,
@@ -184,15 +180,15 @@ impl Runner {
                 return;
             }
         };
-        busy.borrow_mut().remove(&id);
+        busy.remove(&id);
         match result {
-            Ok(Worked::Done(_)) => queue.borrow_mut().forget(&id),
-            Ok(Worked::Busy) => queue.borrow_mut().rest(&id),
+            Ok(Worked::Done(_)) => queue.forget(&id),
+            Ok(Worked::Busy) => queue.rest(&id),
             Err(error) => {
                 if !matches!(error, WorkError::Halt(_)) {
                     tracing::warn!(table = %id.table, %error, "the work on a split stopped, and is tried again");
                 }
-                queue.borrow_mut().rest(&id);
+                queue.rest(&id);
             }
         }
     }

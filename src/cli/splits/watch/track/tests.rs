@@ -1,8 +1,8 @@
 //! What is under way, as rows change.
 
 use super::*;
-use crate::wide_row::names::Generation;
 use crate::cli::splits::stage::tests::progressing;
+use crate::wide_row::names::Generation;
 
 const NOW: i64 = 1_700_000_100_000;
 
