@@ -60,7 +60,7 @@ fn v5_replies_are_byte_for_byte_those_of_cassandra() {
 /// Reads of watched tables are looked at, and so are writes to them.
 #[test]
 fn replies_of_watched_tables_are_byte_for_byte_those_of_cassandra() {
-    let cluster = old_cluster();
+    let cluster = cluster();
     let (keyspace, control) = (keyspace(&cluster), Keyspace::create(&cluster, &[]));
     let mut watched = String::new();
     for table in ["kv", "wide", "nothing", "types"] {
