@@ -62,7 +62,13 @@ pub(super) async fn watch(control: &Control, command: &Watch) -> Result<String, 
         let (tables, now) = (&watching.tables, moment::now());
         let counts = watching.tracker.counts(tables, now);
         if command.until_done && failures == 0 && counts.active == 0 {
-            return Ok(text::done(counts));
+            // The last line of a terminal says as much.
+            let is_said = screen.is_terminal() && counts.waiting == 0;
+            return Ok(if is_said {
+                String::new()
+            } else {
+                text::done(counts)
+            });
         }
         tokio::select! {
             () = sleep(EVERY) => {}
