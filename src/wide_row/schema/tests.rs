@@ -55,6 +55,7 @@ fn files_make_what_is_documented() {
             "table narrows.watched_table",
             "type narrows.pre_split_data",
             "type narrows.post_split_data",
+            "type narrows.progress",
             "table narrows.wide_row",
             "table narrows.wide_row_layout",
         ]
@@ -109,11 +110,11 @@ fn columns_are_read_in_the_words_of_system_schema() {
         -1,
         "frozen<post_split_data>",
     );
-    assert_eq!(table(&mut made, of).columns.len(), 18);
+    assert_eq!(table(&mut made, of).columns.len(), 22);
     assert_eq!(table(&mut made, of).read_repair, "NONE");
-    assert_eq!(table(&mut made, "watched_table").columns.len(), 18);
+    assert_eq!(table(&mut made, "watched_table").columns.len(), 19);
     assert_eq!(table(&mut made, "wide_row_layout").columns.len(), 12);
-    assert_eq!(made.types[0].fields.len(), 5);
+    assert_eq!(made.types[0].fields.len(), 4);
     assert_eq!(
         made.types[1].fields[2],
         ("start_event_bucket".to_owned(), "int".to_owned())
@@ -134,7 +135,7 @@ fn keyspace_and_replication_are_put_in_and_comments_stay() {
         "{cql}"
     );
     assert!(cql.contains("replication = {'class': 'SimpleStrategy', 'replication_factor': '1'};"));
-    assert_eq!(cql.matches("\"My_Control\"").count(), 6, "{cql}");
+    assert_eq!(cql.matches("\"My_Control\"").count(), 7, "{cql}");
     assert!(printed.contains("-- The control keyspace: "));
     for (file, _) in FILES {
         assert!(printed.contains(&format!("-- {file}\n")), "{file}");
@@ -200,13 +201,13 @@ fn columns_that_a_newer_version_added_are_no_difference() {
 #[test]
 fn an_empty_cluster_lacks_everything() {
     let found = differing(&Existing::default());
-    assert_eq!(found.len(), 6, "{found:#?}");
+    assert_eq!(found.len(), 7, "{found:#?}");
     assert_eq!(
         found[0],
         "the keyspace is missing (see cql/001_keyspace.cql)"
     );
     assert_eq!(
-        found[5],
+        found[6],
         "wide_row_layout is missing (see cql/004_wide_row_layout.cql)"
     );
 }
