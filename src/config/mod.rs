@@ -273,6 +273,8 @@ pub struct Pipeline {
     pub bytes_per_second: Option<u64>,
     /// Whether to hold back when the cluster becomes slow.
     pub throttle: bool,
+    /// A worker that died is noticed after so long.
+    pub lease: Duration,
     /// How long a guard waits before the copy begins; `None`: as long as the cluster's timeouts ask for.
     pub settle: Option<Duration>,
 }

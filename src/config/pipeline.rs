@@ -6,6 +6,8 @@ use super::reader::Section;
 use super::sections::WAIT_MAX;
 use super::{Pipeline, values};
 
+/// It is renewed at a third of it.
+const LEASE_MIN: Duration = Duration::from_secs(3);
 /// More at a time would only wait for each other.
 const SPLITS_MAX: usize = 64;
 
@@ -16,6 +18,7 @@ impl Default for Pipeline {
             splits_at_a_time: 1,
             bytes_per_second: None,
             throttle: true,
+            lease: Duration::from_secs(30),
             settle: None,
         }
     }
@@ -32,6 +35,11 @@ pub(super) fn read(mut section: Section<'_>) -> Pipeline {
     section.set("throttle", &mut pipeline.throttle, values::boolean);
     pipeline.bytes_per_second =
         section.optional("bytes_per_second", values::bytes(64 << 10..=1 << 40));
+    section.set(
+        "lease",
+        &mut pipeline.lease,
+        values::whole_seconds(LEASE_MIN..=WAIT_MAX),
+    );
     pipeline.settle = section.optional("settle", values::duration(Duration::ZERO..=WAIT_MAX));
     pipeline
 }

@@ -161,6 +161,7 @@ impl Runner {
             patience: self.patience,
             settle: self.settle,
             worker: &self.worker,
+            lease: self.settings.lease,
             stop: self.stop.clone(),
         };
         work.run(id).await
@@ -185,7 +186,7 @@ impl Runner {
             Ok(Worked::Done(_)) => queue.forget(&id),
             Ok(Worked::Busy) => queue.rest(&id),
             Err(error) => {
-                if !matches!(error, WorkError::Halt(_)) {
+                if !matches!(error, WorkError::Halt(_) | WorkError::NoSchema) {
                     tracing::warn!(table = %id.table, %error, "the work on a split stopped, and is tried again");
                 }
                 queue.rest(&id);
@@ -198,5 +199,5 @@ impl Runner {
 fn is_worked_on(watched: &Watched) -> bool {
     let settings = watched.settings();
     let wanted = settings.mode == Mode::Serve && !settings.paused;
-    wanted && watched.freshness.is_loaded() && watched.is_seen()
+    wanted && watched.freshness.is_loaded() && watched.is_seen() && watched.schema().is_some()
 }

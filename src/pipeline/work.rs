@@ -1,5 +1,6 @@
 //! One split from where it stands to its end: the stages in order, each from what the one before has left in `wide_row`.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use super::report::{Halt, Report, now_millis, now_seconds};
 use super::requests::Requests;
 use super::scan::ScanError;
 use super::strategy::PartitionSplitStrategy;
-use super::verify::{Verification, Verified, VerifyError};
+use super::verify::{Difference, Verification, Verified, VerifyError};
 use super::{closed, settle};
 use crate::schema::TableSchema;
 use crate::upstream::pool::PoolError;
@@ -26,8 +27,8 @@ use crate::wide_row::store::{
 };
 use crate::wide_row::watched::WatchedTable;
 
-/// A worker that died is noticed after so long.
-const LEASE: Duration = Duration::from_secs(30);
+/// How often a comparison says how far it is.
+const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// What was refused or found narrow is looked at again at the earliest after a day.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// The first pause after a failed attempt; each further one is twice as long.
@@ -80,6 +81,7 @@ pub struct Work<'a> {
     /// Since a guard was published until every write that did not see it is over.
     pub settle: Duration,
     pub worker: &'a str,
+    pub lease: Duration,
     pub stop: watch::Receiver<bool>,
 }
 
@@ -95,7 +97,10 @@ pub enum Worked {
 impl Work<'_> {
     /// Takes the split as far as it goes.
     pub async fn run(&self, id: &SplitId) -> Result<Worked, WorkError> {
-        let leased = self.store.acquire(id, self.worker, LEASE, &OPEN).await?;
+        let leased = self
+            .store
+            .acquire(id, self.worker, self.lease, &OPEN)
+            .await?;
         let Leased::Held(lease) = leased else {
             return Ok(Worked::Busy);
         };
@@ -112,7 +117,7 @@ impl Work<'_> {
     async fn hold(&self, id: &SplitId, lease: &Lease) -> Halt {
         let mut failures = 0;
         loop {
-            sleep(LEASE / 3).await;
+            sleep(self.lease / 3).await;
             match self.store.renew(id, lease).await {
                 Ok(Leased::Held(())) => failures = 0,
                 Ok(Leased::Lost) => return Halt::Lost,
@@ -282,52 +287,38 @@ impl Stage<'_> {
     async fn verify(&self) -> Result<(), WorkError> {
         fail_point::reached("verify.before");
         let layout = self.layout().await?;
-        match self.compare(&layout).await {
+        match self.compare(&layout).await? {
             Ok(verified) => {
                 fail_point::reached("verify.after");
                 let again = after(self.work.patience.hint_window);
                 let step = Step::Complete(post_split_data(&layout, &verified));
                 self.step(step, Some(again)).await
             }
-            Err(VerifyError::Differs(difference)) => {
-                self.work.metrics.differences.increment(1);
-                self.fail(difference.to_string()).await
-            }
-            Err(error) => Err(WorkError::Verify(error)),
+            Err(difference) => self.fail(difference.to_string()).await,
         }
     }
 
     /// After the hint window: what a writer around the proxies, or a late hint, has changed is found now.
     async fn verify_again(&self) -> Result<(), WorkError> {
         let layout = self.layout().await?;
-        let generation = self.split.standing.generation;
-        match self.compare(&layout).await {
-            Ok(_) => {
-                let proven = self
-                    .work
-                    .store
-                    .prove_again(self.id, self.lease, generation)
-                    .await?;
-                match proven {
-                    Leased::Held(()) => Ok(()),
-                    Leased::Lost => Err(Halt::Lost.into()),
-                }
-            }
-            Err(VerifyError::Differs(difference)) => {
-                self.work.metrics.differences.increment(1);
+        let (store, generation) = (self.work.store, self.split.standing.generation);
+        match self.compare(&layout).await? {
+            Ok(_) => match store.prove_again(self.id, self.lease, generation).await? {
+                Leased::Held(()) => Ok(()),
+                Leased::Lost => Err(Halt::Lost.into()),
+            },
+            Err(difference) => {
                 let reason = format!("the second comparison found a difference: {difference}");
                 tracing::error!(table = %self.id.table, %reason, "a split is taken out of service");
-                self.work
-                    .store
-                    .invalidate(self.id, generation, &reason)
-                    .await?;
+                store.invalidate(self.id, generation, &reason).await?;
                 Ok(())
             }
-            Err(error) => Err(WorkError::Verify(error)),
         }
     }
 
-    async fn compare(&self, layout: &Layout) -> Result<Verified, VerifyError> {
+    /// Compares both sides, and says meanwhile how far that is.
+    async fn compare(&self, layout: &Layout) -> Result<Result<Verified, Difference>, WorkError> {
+        let checked = Cell::new((0, 0));
         let verification = Verification {
             requests: self.work.requests,
             schema: &self.work.table.schema,
@@ -335,9 +326,29 @@ impl Stage<'_> {
             layout,
             now: now_seconds(),
             patience: Default::default(),
-            progress: &|_| {},
+            progress: &|found| checked.set((found.row_count, found.byte_count)),
         };
-        verification.run().await
+        let report = self.report();
+        let halted = async {
+            loop {
+                sleep(SAVE_EVERY).await;
+                if let Err(halt) = report.progress(checked.get(), Vec::new).await {
+                    return halt;
+                }
+            }
+        };
+        let verified = tokio::select! {
+            verified = verification.run() => verified,
+            halt = halted => return Err(halt.into()),
+        };
+        match verified {
+            Ok(verified) => Ok(Ok(verified)),
+            Err(VerifyError::Differs(difference)) => {
+                self.work.metrics.differences.increment(1);
+                Ok(Err(difference))
+            }
+            Err(error) => Err(WorkError::Verify(error)),
+        }
     }
 
     async fn layout(&self) -> Result<Layout, WorkError> {

@@ -66,6 +66,16 @@ impl Control {
         row.is_some_and(|row| row.seen.table_id.is_some())
     }
 
+    /// Says that a partition is wide.
+    pub(crate) fn nominate(&self, id: &SplitId) {
+        let found = Found {
+            bytes: None,
+            by_hand: true,
+        };
+        let detected = self.runtime.block_on(self.store.detect(id, found));
+        assert!(matches!(detected, Ok(Detected::New(_))), "{detected:?}");
+    }
+
     /// From nothing, or from an end, to GUARDED; the generation names the buckets to be written.
     pub(crate) fn begin(&self, id: &SplitId) -> (Generation, Lease) {
         self.runtime.block_on(async {

@@ -1,6 +1,7 @@
 //! The split pipeline against real Cassandra.
 
 mod copies;
+mod crash;
 mod end_to_end;
 mod ends;
 mod planted;

@@ -134,6 +134,13 @@ impl Builder {
         self
     }
 
+    /// Ends at this place of the pipeline, as `kill -9` would end it.
+    pub(crate) fn failing_at(mut self, place: &str) -> Self {
+        let variable = "NARROWS_FAIL_POINT".to_owned();
+        self.settings.push((variable, place.to_owned()));
+        self
+    }
+
     /// More of the configuration file, such as a `[[table]]`.
     pub(crate) fn toml(mut self, text: &str) -> Self {
         self.toml += text;
