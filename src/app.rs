@@ -229,6 +229,9 @@ impl App {
         let deadline = Instant::now() + self.proxy.drain_timeout();
         // Waiting for threads blocks, and this thread must still close the listeners and answer `/readyz`.
         let drained = tokio::task::spawn_blocking(move || {
+            if let Some(pipeline) = &self.pipeline {
+                pipeline.begin_to_stop();
+            }
             self.workers.drain(deadline);
             if let Some(pipeline) = self.pipeline {
                 pipeline.stop();

@@ -71,7 +71,7 @@ impl Forms {
         }
     }
 
-    /// The rows of a page that [`select`] asked for. `None`: they are not.
+    /// The rows of a page that [`selection`] asked for. `None`: they are not.
     pub fn rows(&self, page: &Page<'_>) -> Option<Vec<Row>> {
         if page.column_count != self.clustering + 3 * self.regulars.len() {
             return None;

@@ -113,9 +113,17 @@ impl Queue {
         }
     }
 
-    /// A new generation of it begins, or nothing is left to do; what follows is learnt from the store.
+    /// A new generation of it begins; what follows is learnt from the store.
     pub(super) fn forget(&mut self, id: &SplitId) {
         self.waiting.remove(id);
+    }
+
+    /// It has come to this state. What the store has told of that state meanwhile stays.
+    pub(super) fn reached(&mut self, id: &SplitId, state: State) {
+        let is_known = |waiting: &Waiting| waiting.state == state;
+        if !self.waiting.get(id).is_some_and(is_known) {
+            self.waiting.remove(id);
+        }
     }
 
     /// How many there are in each state, and since when the oldest is; what has no work is not among them.

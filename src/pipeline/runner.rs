@@ -148,10 +148,9 @@ impl Runner {
     async fn work(&self, id: &SplitId) -> Result<Worked, WorkError> {
         let watched = self.known.table(&id.table.keyspace, &id.table.table);
         let watched = watched.ok_or(WorkError::NoSchema)?;
-        let schema = watched.schema().ok_or(WorkError::NoSchema)?;
         let table = Table {
             settings: (*watched.settings()).clone(),
-            schema,
+            schema: watched.schema(),
         };
         let work = Work {
             store: &self.store,
@@ -162,6 +161,7 @@ impl Runner {
             settle: self.settle,
             worker: &self.worker,
             lease: self.settings.lease,
+            is_wanted: &|| is_worked_on(&watched),
             stop: self.stop.clone(),
         };
         work.run(id).await
@@ -183,7 +183,7 @@ impl Runner {
         };
         busy.remove(&id);
         match result {
-            Ok(Worked::Done(_)) => queue.forget(&id),
+            Ok(Worked::Done(state)) => queue.reached(&id, state),
             Ok(Worked::Busy) => queue.rest(&id),
             Err(error) => {
                 if !matches!(error, WorkError::Halt(_) | WorkError::NoSchema) {
@@ -199,5 +199,5 @@ impl Runner {
 fn is_worked_on(watched: &Watched) -> bool {
     let settings = watched.settings();
     let wanted = settings.mode == Mode::Serve && !settings.paused;
-    wanted && watched.freshness.is_loaded() && watched.is_seen() && watched.schema().is_some()
+    wanted && watched.freshness.is_loaded() && watched.is_seen()
 }

@@ -50,9 +50,14 @@ impl PipelineService {
         Ok(Self { stop, thread })
     }
 
-    /// Lets what is under way leave its checkpoint. Blocks until that is done.
-    pub fn stop(self) {
+    /// Begins nothing more; what is under way leaves its checkpoint.
+    pub fn begin_to_stop(&self) {
         self.stop.send_replace(true);
+    }
+
+    /// Blocks until all has stopped.
+    pub fn stop(self) {
+        self.begin_to_stop();
         if self.thread.join().is_err() {
             tracing::error!("the split pipeline panicked; please report this");
         }

@@ -69,7 +69,8 @@ impl From<StoreError> for WorkError {
 /// What all splits of a table share while they are worked on.
 pub struct Table {
     pub settings: WatchedTable,
-    pub schema: Arc<TableSchema>,
+    /// `None`: not known at the moment, or of a kind that cannot be split.
+    pub schema: Option<Arc<TableSchema>>,
 }
 
 pub struct Work<'a> {
@@ -82,6 +83,8 @@ pub struct Work<'a> {
     pub settle: Duration,
     pub worker: &'a str,
     pub lease: Duration,
+    /// Whether the next stage may begin: the table's mode can change, or somebody pauses it.
+    pub is_wanted: &'a dyn Fn() -> bool,
     pub stop: watch::Receiver<bool>,
 }
 
@@ -128,11 +131,13 @@ impl Work<'_> {
     }
 
     async fn stages(&self, id: &SplitId, lease: &Lease) -> Result<State, WorkError> {
-        let partition = Partition::new(&self.table.schema, &id.key);
-        let partition = partition.ok_or(WorkError::NoSchema)?;
+        let Some(schema) = self.table.schema.as_deref() else {
+            return self.refuse_unknown(id, lease).await;
+        };
+        let partition = Partition::new(schema, &id.key).ok_or(WorkError::NoSchema)?;
         let mut met = false;
         loop {
-            if *self.stop.borrow() {
+            if *self.stop.borrow() || !(self.is_wanted)() {
                 return Err(Halt::Stopped.into());
             }
             let split = self.store.read_split(id).await?.ok_or(Halt::Lost)?;
@@ -140,6 +145,7 @@ impl Work<'_> {
                 work: self,
                 id,
                 lease,
+                schema,
                 partition: &partition,
                 split: &split,
             };
@@ -164,11 +170,27 @@ impl Work<'_> {
     }
 }
 
+impl Work<'_> {
+    /// A table without a schema is being changed, or has one that cannot be split.
+    async fn refuse_unknown(&self, id: &SplitId, lease: &Lease) -> Result<State, WorkError> {
+        let obstacle = self.store.obstacle(&id.table).await?;
+        let reason = obstacle.ok_or(WorkError::NoSchema)?;
+        let split = self.store.read_split(id).await?.ok_or(Halt::Lost)?;
+        let transition = Transition::step(split.standing, Step::Refuse(reason));
+        let transition = transition.map_err(|_| Halt::Lost)?.not_before(after(DAY));
+        match self.store.step(id, lease, &transition).await? {
+            Outcome::Applied(_) => Ok(State::Refused),
+            Outcome::Lost => Err(Halt::Lost.into()),
+        }
+    }
+}
+
 /// One split at one stage.
 struct Stage<'a> {
     work: &'a Work<'a>,
     id: &'a SplitId,
     lease: &'a Lease,
+    schema: &'a TableSchema,
     partition: &'a Partition,
     split: &'a Split,
 }
@@ -181,13 +203,13 @@ impl Stage<'_> {
             requests,
             ..
         } = self.work;
-        let obstacle = store.obstacle(&self.id.table, Some(&table.schema)).await?;
+        let obstacle = store.obstacle(&self.id.table).await?;
         if let Some(reason) = obstacle {
             return self.refuse(reason, DAY).await;
         }
         let planning = Planning {
             requests,
-            schema: &table.schema,
+            schema: self.schema,
             partition: self.partition,
             settings: &table.settings,
             now: now_seconds(),
@@ -206,7 +228,7 @@ impl Stage<'_> {
         }
         let open = closed::still_open(
             &table.settings,
-            &table.schema,
+            self.schema,
             self.partition,
             &data,
             hint_window,
@@ -223,11 +245,11 @@ impl Stage<'_> {
     /// A layout is written once: a plan that was read again after a crash finds that of the first one, whose boundaries
     /// are as good.
     async fn write_layout(&self, draft: &Draft) -> Result<(), WorkError> {
-        let Work { store, table, .. } = self.work;
+        let Work { store, .. } = self.work;
         if store.read_layout(&self.layout_id()).await?.is_some() {
             return Ok(());
         }
-        let split_table = store.split_table(&table.schema).await?;
+        let split_table = store.split_table(self.schema).await?;
         fail_point::reached("plan.split_table");
         let layout = Layout {
             table: self.id.table.clone(),
@@ -246,7 +268,7 @@ impl Stage<'_> {
         self.step(Step::Guard, None).await?;
         fail_point::reached("guard.published");
         settle::wait(self.work.settle, self.work.stop.clone()).await?;
-        settle::finish_paxos(self.work.requests, &self.work.table.schema, self.partition).await?;
+        settle::finish_paxos(self.work.requests, self.schema, self.partition).await?;
         let split = self.work.store.read_split(self.id).await?;
         let split = split.ok_or(Halt::Lost)?;
         let stage = Stage {
@@ -261,7 +283,7 @@ impl Stage<'_> {
         let layout = self.layout().await?;
         let copying = Copying {
             requests: self.work.requests,
-            schema: &self.work.table.schema,
+            schema: self.schema,
             partition: self.partition,
             layout: &layout,
             now: now_seconds(),
@@ -321,7 +343,7 @@ impl Stage<'_> {
         let checked = Cell::new((0, 0));
         let verification = Verification {
             requests: self.work.requests,
-            schema: &self.work.table.schema,
+            schema: self.schema,
             key: &self.id.key,
             layout,
             now: now_seconds(),

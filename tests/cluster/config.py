@@ -38,7 +38,7 @@ def settings(spec: ClusterSpec, number: int) -> dict:
         **ring(spec, number),
         **addresses(spec, number),
         **resources(),
-        **features(),
+        **features(spec),
         **(authentication() if spec.auth else {}),
         **(encryption(spec) if spec.tls else {}),
     }
@@ -93,8 +93,10 @@ def resources() -> dict:
     }
 
 
-def features() -> dict:
+def features(spec: ClusterSpec) -> dict:
+    masks = {} if spec.version.startswith("4") else {"dynamic_data_masking_enabled": True}
     return {
+        **masks,
         "auto_snapshot": False,
         "materialized_views_enabled": True,
         "sasi_indexes_enabled": False,

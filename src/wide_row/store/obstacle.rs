@@ -1,6 +1,6 @@
 //! Why a table's partitions cannot be copied exactly, in words for people.
 
-use super::{Store, StoreError};
+use super::{Store, StoreError, not_understood};
 use crate::schema::order::compare;
 use crate::schema::{CqlType, TableSchema};
 use crate::wide_row::names::TableName;
@@ -8,39 +8,48 @@ use crate::wide_row::names::TableName;
 const VIEW: &str =
     "SELECT view_name FROM system_schema.views WHERE keyspace_name = ? AND view_name = ?";
 const VIEWS: &str = "SELECT base_table_name FROM system_schema.views WHERE keyspace_name = ?";
+const TYPES: &str =
+    "SELECT type FROM system_schema.columns WHERE keyspace_name = ? AND table_name = ?";
 /// Collections tell the write times of their elements.
 const ELEMENTS_SINCE: u32 = 5;
 
 impl Store {
     /// `None`: nothing stands against it. Asks the cluster as it is now.
-    pub async fn obstacle(
-        &self,
-        table: &TableName,
-        schema: Option<&TableSchema>,
-    ) -> Result<Option<String>, StoreError> {
+    pub async fn obstacle(&self, table: &TableName) -> Result<Option<String>, StoreError> {
         let names = (table.keyspace.as_str(), table.table.as_str());
         let view: Vec<(String,)> = self.schema_rows(VIEW, names).await?;
         if !view.is_empty() {
             let text = "it is a materialized view, which changes without a write to it";
             return Ok(Some(text.to_owned()));
         }
+        let described = self.describe(table).await?;
+        if described.table_id.is_none() {
+            return Ok(Some("it does not exist".to_owned()));
+        }
         if !self.masked(names).await?.is_empty() {
-            return Ok(Some(
-                "it has masked columns, which not everybody sees alike".to_owned(),
-            ));
+            let text = "it has masked columns, which not everybody sees alike";
+            return Ok(Some(text.to_owned()));
         }
         let result = self.session.query_unpaged(VIEWS, (names.0,)).await?;
-        let rows = result.into_rows_result().map_err(super::not_understood)?;
-        let bases = rows.rows::<(String,)>().map_err(super::not_understood)?;
-        if bases.flatten().any(|(base,)| base == table.table) {
+        let rows = result.into_rows_result().map_err(not_understood)?;
+        let mut bases = rows.rows::<(String,)>().map_err(not_understood)?;
+        if bases.any(|base| base.is_ok_and(|(base,)| base == table.table)) {
             return Ok(Some("it has materialized views".to_owned()));
         }
-        let Some(schema) = schema else {
-            let text = "it does not exist, or is of a kind that this version does not know (COMPACT STORAGE)";
-            return Ok(Some(text.to_owned()));
-        };
-        let major = self.release_major().await?;
-        Ok(of_columns(schema, major))
+        match described.schema {
+            Some(schema) => Ok(of_columns(&schema, self.release_major().await?)),
+            // Tables of counters are of another kind than others, too.
+            None => {
+                let types: Vec<(String,)> = self.schema_rows(TYPES, names).await?;
+                let counters = types.iter().any(|(cql_type,)| cql_type == "counter");
+                let kind = if counters {
+                    "counters"
+                } else {
+                    "COMPACT STORAGE"
+                };
+                Ok(Some(format!("it has {kind}")))
+            }
+        }
     }
 
     /// Of the oldest node that answers.
@@ -51,10 +60,8 @@ impl Store {
             "SELECT release_version FROM system.peers_v2",
         ] {
             let result = self.session.query_unpaged(text, ()).await?;
-            let rows = result.into_rows_result().map_err(super::not_understood)?;
-            let rows = rows
-                .rows::<(Option<String>,)>()
-                .map_err(super::not_understood)?;
+            let rows = result.into_rows_result().map_err(not_understood)?;
+            let rows = rows.rows::<(Option<String>,)>().map_err(not_understood)?;
             for (version,) in rows.flatten() {
                 let major = version.as_deref().and_then(|text| text.split('.').next());
                 oldest = oldest.min(major.and_then(|text| text.parse().ok()).unwrap_or(0));

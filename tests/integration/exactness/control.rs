@@ -8,7 +8,7 @@ use std::time::Duration;
 use narrows::wide_row::layout::{Bucket, Layout};
 use narrows::wide_row::names::{Generation, PartitionKey, TableName};
 use narrows::wide_row::state::{PostSplitData, PreSplitData, Standing, State, Step, Transition};
-use narrows::wide_row::store::{Detected, Found, Lease, Leased, Outcome, SplitId, Store};
+use narrows::wide_row::store::{Detected, Found, Lease, Leased, Outcome, Split, SplitId, Store};
 use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -74,6 +74,12 @@ impl Control {
         };
         let detected = self.runtime.block_on(self.store.detect(id, found));
         assert!(matches!(detected, Ok(Detected::New(_))), "{detected:?}");
+    }
+
+    /// All that is known of a split.
+    pub(crate) fn split(&self, id: &SplitId) -> Option<Split> {
+        let split = self.runtime.block_on(self.store.read_split(id));
+        split.expect("readable")
     }
 
     /// From nothing, or from an end, to GUARDED; the generation names the buckets to be written.

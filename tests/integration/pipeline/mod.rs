@@ -5,6 +5,7 @@ mod crash;
 mod end_to_end;
 mod ends;
 mod planted;
+mod refused;
 mod verify;
 
 use std::net::SocketAddr;
