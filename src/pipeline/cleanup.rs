@@ -23,18 +23,24 @@ const CANDIDATES_MAX: usize = 10_000;
 const DELETE_BYTES: usize = 256;
 
 /// The generations whose buckets can go, the oldest first, and the one that is the oldest to stay.
-pub(super) fn removable(split: &Split, now_millis: i64) -> Option<(Vec<Generation>, Generation)> {
+pub(super) fn removable(
+    split: &Split,
+    epoch_moved_millis: i64,
+    now_millis: i64,
+) -> Option<(Vec<Generation>, Generation)> {
     let grace = i64::try_from(GRACE.as_millis()).unwrap_or(i64::MAX);
     let is_old =
         |time: Option<i64>| time.is_some_and(|time| time.saturating_add(grace) <= now_millis);
     let current = split.standing.generation;
     let first = split.oldest_generation.unwrap_or(current);
-    let is_over = split.standing.state.is_end() || split.standing.row_epoch != split.standing.epoch;
+    let is_outdated = split.standing.row_epoch != split.standing.epoch;
+    let ended_at = match is_outdated {
+        true => split.changed_at.max(Some(epoch_moved_millis)),
+        false => split.changed_at,
+    };
+    let is_over = split.standing.state.is_end() || is_outdated;
     // Those before the current one were over when it began.
-    let keep = match (
-        is_over && is_old(split.changed_at),
-        is_old(split.detected_at),
-    ) {
+    let keep = match (is_over && is_old(ended_at), is_old(split.detected_at)) {
         (true, _) => Generation(current.0.saturating_add(1)),
         (false, true) => current,
         (false, false) => return None,
@@ -43,12 +49,19 @@ pub(super) fn removable(split: &Split, now_millis: i64) -> Option<(Vec<Generatio
     (!removable.is_empty()).then_some((removable, keep))
 }
 
+/// A split that may have something to remove.
+pub(super) struct Candidate {
+    id: SplitId,
+    /// When its shard was last taken out of service.
+    epoch_moved_millis: i64,
+}
+
 /// Splits of a table that may have something to remove.
 pub(super) async fn candidates(
     store: &Store,
     table: &TableName,
     shards: u32,
-) -> Result<Vec<SplitId>, StoreError> {
+) -> Result<Vec<Candidate>, StoreError> {
     let young = now_millis().saturating_sub(i64::try_from(GRACE.as_millis()).unwrap_or(i64::MAX));
     let mut found = Vec::new();
     for shard in store.read_shards(table, shards).await? {
@@ -58,10 +71,13 @@ pub(super) async fn candidates(
             // Versions follow the clock, in microseconds.
             let is_old = row.version.0 / 1000 <= young;
             if row.oldest_generation.0 < last && is_old && found.len() < CANDIDATES_MAX {
-                found.push(SplitId {
-                    table: table.clone(),
-                    shard: shard.shard,
-                    key: row.key,
+                found.push(Candidate {
+                    id: SplitId {
+                        table: table.clone(),
+                        shard: shard.shard,
+                        key: row.key,
+                    },
+                    epoch_moved_millis: shard.epoch_version.0 / 1000,
                 });
             }
         });
@@ -74,12 +90,14 @@ pub(super) async fn candidates(
 pub(super) async fn clean_up(
     (store, requests): (&Store, &Requests),
     schema: &TableSchema,
-    id: &SplitId,
+    candidate: &Candidate,
 ) -> Result<usize, WorkError> {
+    let id = &candidate.id;
     let Some(split) = store.read_split(id).await? else {
         return Ok(0);
     };
-    let Some((generations, keep)) = removable(&split, now_millis()) else {
+    let Some((generations, keep)) = removable(&split, candidate.epoch_moved_millis, now_millis())
+    else {
         return Ok(0);
     };
     let partition = Partition::new(schema, &id.key).ok_or(WorkError::NoSchema)?;
@@ -176,8 +194,8 @@ mod tests {
     #[test]
     fn a_generation_goes_a_day_after_its_end_and_never_while_it_lives() {
         let now = 100 * HOUR;
-        let generations = |split: &Split| {
-            let found = removable(split, now);
+        let generations = |split: &Split, moved: i64| {
+            let found = removable(split, moved, now);
             found.map(|(going, keep)| (going.iter().map(|one| one.0).collect::<Vec<_>>(), keep.0))
         };
         let old = now - 25 * HOUR;
@@ -207,12 +225,14 @@ mod tests {
             ),
         ];
         for (split, expected) in cases {
-            assert_eq!(generations(&split), expected, "{:?}", split.standing);
+            assert_eq!(generations(&split, old), expected, "{:?}", split.standing);
         }
         let mut clean = split(State::Completed, (1, 1), old, old);
         clean.oldest_generation = Some(Generation(12));
-        assert_eq!(generations(&clean), None);
+        assert_eq!(generations(&clean, old), None);
         clean.oldest_generation = None;
-        assert_eq!(generations(&clean), None);
+        assert_eq!(generations(&clean, old), None);
+        let outdated = split(State::Completed, (1, 2), old, old);
+        assert_eq!(generations(&outdated, young), Some((vec![10, 11], 12)));
     }
 }

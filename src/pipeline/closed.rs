@@ -16,8 +16,9 @@ pub(super) struct Open {
     pub(super) closed_at: i64,
 }
 
-/// `None`: it is closed.
+/// `None`: it is closed. Rows without cells have no write time: they count as written when the partition was found.
 pub(super) fn still_open(
+    detected_millis: i64,
     settings: &WatchedTable,
     schema: &TableSchema,
     partition: &Partition,
@@ -25,7 +26,8 @@ pub(super) fn still_open(
     hint_window: Duration,
 ) -> Option<Open> {
     let now = now_millis();
-    let newest = data.newest_write_micros.unwrap_or(0) / 1000;
+    let written = data.newest_write_micros.map(|micros| micros / 1000);
+    let newest = written.unwrap_or(detected_millis);
     if newest > now.saturating_add(CLOCK_SKEW_MILLIS) {
         return Some(Open {
             reason: "a cell was written in the future: the clock of a writer is ahead".to_owned(),
@@ -46,6 +48,22 @@ pub(super) fn still_open(
         ),
         closed_at: end.map_or(closed_at, |end| end.min(closed_at)),
     })
+}
+
+/// The newest write time, in microseconds, of a partition that was guarded at this time and is closed.
+pub(super) fn newest_allowed(
+    settings: &WatchedTable,
+    schema: &TableSchema,
+    partition: &Partition,
+    guarded_millis: i64,
+    hint_window: Duration,
+) -> i64 {
+    let end = bucket_end(settings, schema, partition);
+    let newest = match end.is_some_and(|end| end <= guarded_millis) {
+        true => guarded_millis,
+        false => guarded_millis.saturating_sub(millis(settings.quiet_for.max(hint_window))),
+    };
+    newest.saturating_mul(1000)
 }
 
 /// Clocks of one cluster differ by less.
@@ -113,6 +131,7 @@ mod tests {
             ..PreSplitData::default()
         };
         still_open(
+            0,
             settings,
             schema,
             &partition,

@@ -29,7 +29,7 @@ const BATCHES_AT_A_TIME: usize = 4;
 /// The write time of markers of rows without cells. Nothing can be compared with it: what could delete such a row ends
 /// its generation.
 const MARKER_MICROS: i64 = 1;
-const CHECKPOINT_VERSION: u8 = 1;
+const CHECKPOINT_VERSION: u8 = 2;
 
 pub struct Copying<'a> {
     pub requests: &'a Requests,
@@ -38,8 +38,8 @@ pub struct Copying<'a> {
     pub layout: &'a Layout,
     /// Of every read and every write.
     pub now: i32,
-    /// The partition was guarded then; no cell may be newer.
-    pub guarded_micros: i64,
+    /// No cell may be newer: the partition would not be closed.
+    pub newest_micros: i64,
 }
 
 /// How far a copy has come.
@@ -177,8 +177,8 @@ impl<'a> Writer<'a> {
         let mut batches = Batches::default();
         for (row, marker) in rows.iter().zip(markers) {
             let newest = row.newest_write();
-            if newest.is_some_and(|newest| newest > self.copying.guarded_micros) {
-                let why = "a cell is newer than the guard: a clock is ahead, or somebody writes around the proxies";
+            if newest.is_some_and(|newest| newest > self.copying.newest_micros) {
+                let why = "it was written to lately, or the clock of a writer is ahead";
                 return Err(CopyError::Impossible(why));
             }
             self.add(row, marker, &mut batches)?;

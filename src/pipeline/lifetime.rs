@@ -14,8 +14,9 @@ use crate::schema::TableSchema;
 use crate::statement::quoted;
 use crate::upstream::pool::SubRead;
 
-/// The latest second that every version understands.
-const LAST_SECOND: i32 = i32::MAX;
+/// The latest second that every version understands; and the last that 5.0 does, which reads it unsigned. To 4.1, where
+/// nothing expires so late, that one is long ago, and everything is alive.
+const LAST_SECONDS: [u32; 2] = [i32::MAX as u32, u32::MAX - 1];
 const PAGE_ROWS: i32 = 5_000;
 /// About what a key takes in a reply.
 const KEY_BYTES: usize = 32;
@@ -41,11 +42,20 @@ impl Lifetimes<'_> {
     /// One for each row, which are consecutive rows of the partition.
     pub async fn markers(&self, rows: &[Row]) -> Result<Vec<Marker>, ScanError> {
         let mut markers = vec![Marker::None; rows.len()];
-        let same = |one: &Row, other: &Row| one.cells_ttl() == other.cells_ttl();
+        // Rows that differ only in their last column lie side by side.
+        let prefix = self.schema.clustering.len().saturating_sub(1);
+        let beside = |one: &Row, other: &Row| {
+            one.clustering
+                .iter()
+                .take(prefix)
+                .eq(other.clustering.iter().take(prefix))
+        };
+        let same =
+            |one: &Row, other: &Row| one.cells_ttl() == other.cells_ttl() && beside(one, other);
         let mut first = 0;
         for run in rows.chunk_by(same) {
             if let Some(ttl) = run[0].cells_ttl() {
-                let alive = self.alive(run, ttl).await?;
+                let alive = self.alive(run, self.at(ttl)).await?;
                 for (index, row) in run.iter().enumerate() {
                     if alive.contains(&row.clustering) {
                         markers[first + index] = self.marker(row, ttl).await?;
@@ -57,31 +67,41 @@ impl Lifetimes<'_> {
         Ok(markers)
     }
 
+    fn at(&self, ttl: i32) -> u32 {
+        self.now.unsigned_abs().saturating_add(ttl.unsigned_abs())
+    }
+
     /// The marker of a row that is still there when its cells are gone.
     async fn marker(&self, row: &Row, cells_ttl: i32) -> Result<Marker, ScanError> {
-        let run = std::slice::from_ref(row);
-        let (mut alive, mut gone) = (cells_ttl, LAST_SECOND - self.now);
-        if self.is_alive(run, gone).await? {
-            return Ok(Marker::Ttl(0));
-        }
-        while gone - alive > 1 {
-            let middle = alive + (gone - alive) / 2;
-            match self.is_alive(run, middle).await? {
-                true => alive = middle,
-                false => gone = middle,
+        let row = std::slice::from_ref(row);
+        let expiry = self.at(cells_ttl);
+        let (mut alive, mut gone) = (expiry, None);
+        for last in LAST_SECONDS.into_iter().filter(|last| *last > expiry) {
+            match self.alive(row, last).await?.is_empty() {
+                true => {
+                    gone = Some(last);
+                    break;
+                }
+                false => alive = last,
             }
         }
-        Ok(Marker::Ttl(gone))
+        let Some(mut gone) = gone else {
+            return Ok(Marker::Ttl(0));
+        };
+        while gone - alive > 1 {
+            let middle = alive + (gone - alive) / 2;
+            match self.alive(row, middle).await?.is_empty() {
+                true => gone = middle,
+                false => alive = middle,
+            }
+        }
+        let ttl = gone.saturating_sub(self.now.unsigned_abs());
+        Ok(Marker::Ttl(i32::try_from(ttl).unwrap_or(i32::MAX)))
     }
 
-    async fn is_alive(&self, row: &[Row], after: i32) -> Result<bool, ScanError> {
-        Ok(!self.alive(row, after).await?.is_empty())
-    }
-
-    /// Which rows of a run are there so many seconds later.
-    async fn alive(&self, run: &[Row], after: i32) -> Result<HashSet<Vec<Box<[u8]>>>, ScanError> {
+    /// Which rows of a run are there at a second.
+    async fn alive(&self, run: &[Row], second: u32) -> Result<HashSet<Vec<Box<[u8]>>>, ScanError> {
         let (text, values) = self.range(run);
-        let now = self.now.saturating_add(after);
         let place = (
             self.schema.replication.as_slice(),
             self.partition.key.bytes(),
@@ -98,7 +118,7 @@ impl Lifetimes<'_> {
                 consistency: ALL,
                 page_size: PAGE_ROWS,
                 paging_state: state.as_deref(),
-                now_in_seconds: Some(now),
+                now_in_seconds: Some(second.cast_signed()),
                 ..SubRead::default()
             };
             let bytes = run.len() * KEY_BYTES;

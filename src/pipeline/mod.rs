@@ -22,6 +22,7 @@ mod runner;
 pub mod scan;
 pub mod service;
 mod settle;
+mod stage;
 pub mod strategy;
 pub mod throttle;
 pub mod verify;

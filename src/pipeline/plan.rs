@@ -1,5 +1,7 @@
 //! Plans a split: reads the whole partition once, counts it, and finds the boundaries of its buckets.
 
+use std::cmp::Ordering;
+
 use super::cells::Row;
 use super::checksum::Checksum;
 use super::fail_point;
@@ -10,11 +12,12 @@ use super::scan::{Position, Scan, ScanError};
 use super::strategy::{EventBucketPartitionSplitStrategy, PartitionSplitStrategy};
 use crate::protocol::types::Cursor;
 use crate::schema::TableSchema;
+use crate::schema::order::compare_clustering;
 use crate::wide_row::state::PreSplitData;
 use crate::wide_row::watched::WatchedTable;
 
 /// Changes whenever older checkpoints cannot be read; those begin again.
-const CHECKPOINT_VERSION: u8 = 1;
+const CHECKPOINT_VERSION: u8 = 2;
 
 pub struct Planning<'a> {
     pub requests: &'a Requests,
@@ -96,6 +99,18 @@ impl Draft {
         self.checksum.add(row, now);
         self.newest_write_micros = self.newest_write_micros.max(row.newest_write());
         self.strategy.row(&row.clustering, row.bytes);
+    }
+
+    /// Whether every bucket begins behind the one before it.
+    pub fn is_in_order(&self, schema: &TableSchema) -> bool {
+        let firsts = self.strategy.buckets().iter().skip(1);
+        let firsts: Vec<Vec<&[u8]>> = firsts
+            .map(|bucket| bucket.first.iter().map(|value| &**value).collect())
+            .collect();
+        firsts.windows(2).all(|pair| {
+            let order = compare_clustering(&schema.clustering, &pair[0], &pair[1]);
+            order == Some(Ordering::Less)
+        })
     }
 
     pub fn data(&self) -> PreSplitData {

@@ -90,19 +90,20 @@ impl Queue {
         }
     }
 
-    /// The next split to work on, with its state: of those begun the furthest, then the most read.
+    /// The next split to work on, with its state and since when it is in it: of those begun the furthest, then the most
+    /// read.
     pub(super) fn next(
         &self,
         is_free: impl Fn(&SplitId) -> bool,
         reads: impl Fn(&SplitId) -> u64,
-    ) -> Option<(SplitId, State)> {
+    ) -> Option<(SplitId, State, i64)> {
         let (now, instant) = (now_millis(), Instant::now());
         let ready = self.waiting.iter().filter(|(id, waiting)| {
             let rested = waiting.rests_until.is_none_or(|until| until <= instant);
             waiting.due <= now && rested && is_free(id)
         });
         let first = ready.max_by_key(|(id, waiting)| (rank(waiting.state), reads(id)));
-        first.map(|(id, waiting)| (id.clone(), waiting.state))
+        first.map(|(id, waiting)| (id.clone(), waiting.state, waiting.since))
     }
 
     /// It is left alone for a while.
@@ -118,10 +119,10 @@ impl Queue {
         self.waiting.remove(id);
     }
 
-    /// It has come to this state. What the store has told of that state meanwhile stays.
-    pub(super) fn reached(&mut self, id: &SplitId, state: State) {
-        let is_known = |waiting: &Waiting| waiting.state == state;
-        if !self.waiting.get(id).is_some_and(is_known) {
+    /// The work on it has ended. What the store has told of it since it was begun stays.
+    pub(super) fn ended(&mut self, id: &SplitId, begun: i64) {
+        let is_same = |waiting: &Waiting| waiting.since == begun;
+        if self.waiting.get(id).is_some_and(is_same) {
             self.waiting.remove(id);
         }
     }

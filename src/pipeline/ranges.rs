@@ -25,12 +25,14 @@ pub(super) fn between(
     (above && below).then_some(middle)
 }
 
-/// As far behind `to` as twice the way that led from `from` to it, up or down. `None`: beyond the last value.
+/// As far behind `to` as twice the way that led from `from` to it, up or down. `None`: beyond the last value, or there was no
+/// way that could be seen.
 pub(super) fn beyond(cql_type: &CqlType, from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
     let kind = Kind::of(cql_type)?;
     let (from, to) = (kind.rank(from)?, kind.rank(to)?);
     let far = match to.checked_sub(from) {
-        Some(way) => to.checked_add(2 * way.max(1))?,
+        Some(0) => return None,
+        Some(way) => to.checked_add(2 * way)?,
         None => to.checked_sub(2 * (from - to))?,
     };
     (far <= kind.last()).then(|| kind.value(far))?
@@ -187,7 +189,7 @@ mod tests {
         let next = |from, to| beyond(&CqlType::Int, &int(from), &int(to));
         assert_eq!(next(-5, 5), Some(int(25)));
         assert_eq!(next(5, -5), Some(int(-25)));
-        assert_eq!(next(7, 7), Some(int(9)));
+        assert_eq!(next(7, 7), None);
         assert_eq!(next(0, i32::MAX), None);
         assert_eq!(next(0, i32::MIN), None);
     }

@@ -1,6 +1,6 @@
 //! Runs the pipeline: follows what is to be done, works on as many splits at a time as it may, and stops cleanly.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl Runner {
     /// Until it is told to stop and every split under way has left its checkpoint.
     pub(super) async fn run(self) {
         let runner = Rc::new(self);
-        let (mut queue, mut busy) = (Queue::default(), HashSet::new());
+        let (mut queue, mut busy) = (Queue::default(), HashMap::new());
         let mut under_way = JoinSet::new();
         let cleaning = tokio::task::spawn_local(runner.clone().clean_up());
         let mut stop = runner.stop.clone();
@@ -81,24 +81,24 @@ impl Runner {
     async fn begin(
         self: &Rc<Self>,
         queue: &mut Queue,
-        busy: &mut HashSet<SplitId>,
+        busy: &mut HashMap<SplitId, i64>,
         under_way: &mut JoinSet<(SplitId, Result<Worked, WorkError>)>,
     ) {
-        while under_way.len() < self.settings.splits_at_a_time {
+        while under_way.len() < self.settings.splits_at_a_time && !*self.stop.borrow() {
             let is_free = |id: &SplitId| {
                 let watched = self.known.table(&id.table.keyspace, &id.table.table);
                 let is_worked_on = watched.is_some_and(|watched| is_worked_on(&watched));
-                is_worked_on && !busy.contains(id)
+                is_worked_on && !busy.contains_key(id)
             };
             let reads = |id: &SplitId| self.reads.reads(&id.table, &id.key);
             let next = queue.next(is_free, reads);
-            let Some((id, state)) = next else {
+            let Some((id, state, since)) = next else {
                 return;
             };
             match state {
                 State::Failed | State::Refused => self.begin_again(&id, queue).await,
                 _ => {
-                    busy.insert(id.clone());
+                    busy.insert(id.clone(), since);
                     let runner = self.clone();
                     under_way.spawn_local(async move {
                         let result = runner.work(&id).await;
@@ -136,8 +136,14 @@ impl Runner {
         };
         let (table, shards) = (watched.name(), watched.shards());
         let mut removed = 0;
-        for id in cleanup::candidates(&self.store, table, shards).await? {
-            removed += cleanup::clean_up((&self.store, &self.requests), &schema, &id).await?;
+        for candidate in cleanup::candidates(&self.store, table, shards).await? {
+            let tools = (&*self.store, &*self.requests);
+            match cleanup::clean_up(tools, &schema, &candidate).await {
+                Ok(buckets) => removed += buckets,
+                Err(error) => {
+                    tracing::warn!(%table, %error, "buckets of a split were not removed, trying again later");
+                }
+            }
         }
         if removed > 0 {
             tracing::info!(%table, buckets = removed, "removed buckets that nobody reads any more");
@@ -171,7 +177,7 @@ impl Runner {
         &self,
         ended: Result<(SplitId, Result<Worked, WorkError>), tokio::task::JoinError>,
         queue: &mut Queue,
-        busy: &mut HashSet<SplitId>,
+        busy: &mut HashMap<SplitId, i64>,
     ) {
         let (id, result) = match ended {
             Ok(ended) => ended,
@@ -181,12 +187,12 @@ impl Runner {
                 return;
             }
         };
-        busy.remove(&id);
+        let begun = busy.remove(&id).unwrap_or_default();
         match result {
-            Ok(Worked::Done(state)) => queue.reached(&id, state),
+            Ok(Worked::Done) => queue.ended(&id, begun),
             Ok(Worked::Busy) => queue.rest(&id),
             Err(error) => {
-                if !matches!(error, WorkError::Halt(_) | WorkError::NoSchema) {
+                if error.is_worth_telling() {
                     tracing::warn!(table = %id.table, %error, "the work on a split stopped, and is tried again");
                 }
                 queue.rest(&id);

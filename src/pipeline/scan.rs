@@ -15,8 +15,9 @@ use crate::upstream::pool::{PoolError, SubRead, SubReply};
 
 /// What a page should hold.
 const PAGE_BYTES: usize = 1 << 20;
-const PAGE_ROWS_FIRST: usize = 200;
-const PAGE_ROWS_MIN: usize = 20;
+/// Before it is known how large rows are.
+const PAGE_ROWS_FIRST: usize = 16;
+const PAGE_ROWS_MIN: usize = 1;
 const PAGE_ROWS_MAX: usize = 5_000;
 /// How often one page is tried in narrower ranges: more than any type has bits.
 const NARROWER_MAX: usize = 160;
@@ -43,6 +44,8 @@ pub struct Position {
     up_to: Option<Vec<u8>>,
     /// Cassandra's own, within the range.
     state: Option<Vec<u8>>,
+    /// The first clustering value of the last row that was read.
+    last: Option<Vec<u8>>,
     pub is_end: bool,
 }
 
@@ -54,9 +57,7 @@ pub struct Scan<'a> {
     now: i32,
     position: Position,
     page_rows: usize,
-    /// The first clustering value of the last row that was read.
-    last: Option<Vec<u8>>,
-    /// The one of the partition's last row, where it could be found.
+    /// The first clustering value of the partition's last row, where it could be found.
     end: Option<Vec<u8>>,
 }
 
@@ -76,7 +77,6 @@ impl<'a> Scan<'a> {
             now,
             position,
             page_rows: PAGE_ROWS_FIRST,
-            last: None,
             end: None,
         }
     }
@@ -108,9 +108,16 @@ impl<'a> Scan<'a> {
                 Trouble::Slow if self.page_rows > PAGE_ROWS_MIN => {
                     self.page_rows = (self.page_rows / 8).max(PAGE_ROWS_MIN);
                 }
-                Trouble::Slow | Trouble::TooMuch if narrowed < NARROWER_MAX => {
+                Trouble::TooMuch if narrowed < NARROWER_MAX => {
                     narrowed += 1;
                     self.narrow().await?;
+                }
+                Trouble::Slow if narrowed < NARROWER_MAX => {
+                    narrowed += 1;
+                    // Where there is nothing narrower it is only slow.
+                    if self.narrow().await.is_err() {
+                        return Err(error.into());
+                    }
                 }
                 _ => return Err(error.into()),
             }
@@ -118,7 +125,7 @@ impl<'a> Scan<'a> {
         let page = Page::read(&reply.body).ok_or(ScanError::Unexpected)?;
         let rows = self.forms.rows(&page).ok_or(ScanError::Unexpected)?;
         if let Some(row) = rows.last() {
-            self.last = row.clustering.first().map(|value| value.to_vec());
+            self.position.last = row.clustering.first().map(|value| value.to_vec());
         }
         self.advance(page.paging_state);
         let bytes: usize = rows.iter().map(|row| row.bytes).sum();
@@ -146,7 +153,7 @@ impl<'a> Scan<'a> {
         // Where one range had to be narrow, the next one may have to, too.
         let first = self.schema.clustering.first();
         position.up_to = before
-            .or_else(|| self.last.clone())
+            .or_else(|| position.last.clone())
             .zip(first)
             .and_then(|(from, first)| ranges::beyond(&first.column.cql_type, &from, &read));
     }
@@ -161,7 +168,8 @@ impl<'a> Scan<'a> {
         if self.position.up_to.is_none() && self.end.is_none() {
             self.end = self.last_value().await;
         }
-        let within = self.position.state.as_ref().and(self.last.as_ref());
+        let within = self.position.state.as_ref();
+        let within = within.and(self.position.last.as_ref());
         let from = within.or(self.position.behind.as_ref());
         let to = self.position.up_to.as_ref().or(self.end.as_ref());
         let (from, to) = (from.map(Vec::as_slice), to.map(Vec::as_slice));
@@ -258,7 +266,7 @@ fn trouble(error: &PoolError) -> Trouble {
     const READ_TIMEOUT: i32 = 0x1200;
     const READ_FAILURE: i32 = 0x1300;
     match error {
-        PoolError::Timeout(_) => Trouble::Slow,
+        PoolError::Timeout(_) | PoolError::Broken(_) => Trouble::Slow,
         PoolError::Refused { code, .. } if *code == READ_TIMEOUT => Trouble::Slow,
         PoolError::Refused { code, .. } if *code == READ_FAILURE => Trouble::TooMuch,
         _ => Trouble::Other,
@@ -269,7 +277,7 @@ impl Position {
     /// As a checkpoint keeps it.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.put_byte(u8::from(self.is_end));
-        for part in [&self.behind, &self.up_to, &self.state] {
+        for part in [&self.behind, &self.up_to, &self.state, &self.last] {
             out.put_bytes(part.as_deref());
         }
     }
@@ -282,6 +290,7 @@ impl Position {
             behind: part()?,
             up_to: part()?,
             state: part()?,
+            last: part()?,
         })
     }
 }

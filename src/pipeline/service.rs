@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::upstream::pool::{Pool, PoolConfig};
 use crate::wide_row::known::Known;
 use crate::wide_row::service::{open, until_done};
-use crate::wide_row::store::{ClusterPatience, Store};
+use crate::wide_row::store::{ClusterPatience, Store, StoreError};
 
 /// The thread, for whoever started it.
 pub struct PipelineService {
@@ -88,11 +88,16 @@ impl Run {
     async fn open(&self) -> (Store, ClusterPatience) {
         let told = "the split pipeline cannot use the control keyspace yet";
         let store = until_done(told, async || open(&self.config).await).await;
-        let patience = store.read_patience().await.unwrap_or_else(|error| {
-            let patience = ClusterPatience::default();
-            tracing::warn!(%error, ?patience, "the cluster's timeouts could not be read, so its defaults are taken");
-            patience
+        let told = "the cluster's timeouts cannot be read yet, so nothing is split";
+        let patience = until_done(told, async || match store.read_patience().await {
+            Err(StoreError::Refused(error)) => {
+                let patience = ClusterPatience::default();
+                tracing::warn!(%error, ?patience, "the cluster's timeouts may not be read, so Cassandra's defaults are taken");
+                Ok(patience)
+            }
+            other => other.map_err(|error| error.to_string()),
         });
+        let patience = patience.await;
         (store, patience)
     }
 

@@ -10,13 +10,12 @@ use super::partition::Partition;
 use super::report::Halt;
 use super::requests::Requests;
 use super::scan::original;
+use crate::protocol::types::Value;
 use crate::schema::TableSchema;
 use crate::statement::quoted;
 use crate::upstream::pool::{PoolError, SubRead};
 
 const SERIAL: u16 = 0x0008;
-/// Too many tombstones, or too slow: a round of Paxos that was under way was finished before that.
-const READ_FAILURES: [i32; 2] = [0x1300, 0x1200];
 /// About what a key takes.
 const BYTES: usize = 64;
 
@@ -29,29 +28,39 @@ pub(super) async fn wait(settle: Duration, mut stop: watch::Receiver<bool>) -> R
     }
 }
 
-/// A conditional write that nobody finished could take effect later: a serial read of its partition finishes it now.
+/// A conditional write that nobody finished could take effect later: a serial read of its partition finishes it now. One row
+/// is enough, `row` if there is a known one: a read from the beginning could meet too many tombstones. Only a read that
+/// was answered has finished it.
 pub(super) async fn finish_paxos(
     requests: &Requests,
     schema: &TableSchema,
     partition: &Partition,
+    row: &[Box<[u8]>],
 ) -> Result<(), PoolError> {
     let Some(first) = schema.partition_key.first() else {
         return Ok(());
     };
+    let columns = schema.clustering.iter().zip(row);
+    let place: String = columns
+        .map(|(column, _)| format!(" AND {} = ?", quoted(&column.column.name)))
+        .collect();
     let text = format!(
-        "SELECT {} FROM {} WHERE {} LIMIT 1",
+        "SELECT {} FROM {} WHERE {}{place} LIMIT 1",
         quoted(&first.name),
         original(schema),
         key_is(schema)
     );
     let request = SubRead {
-        values: partition.values().collect(),
+        values: partition
+            .values()
+            .chain(row.iter().map(|value| Value::Bytes(value)))
+            .collect(),
         consistency: SERIAL,
         ..SubRead::default()
     };
     let place = (schema.replication.as_slice(), partition.key.bytes());
-    match requests.execute(&text, &request, place, BYTES).await {
-        Err(PoolError::Refused { code, .. }) if READ_FAILURES.contains(&code) => Ok(()),
-        other => other.map(drop),
-    }
+    requests
+        .execute(&text, &request, place, BYTES)
+        .await
+        .map(drop)
 }

@@ -1,7 +1,7 @@
 //! How much of the cluster background work may take: less when requests become slow or are refused, more when all is well.
 //!
 //! Work is a sequence of requests with pauses in between. The pause grows at once when a request went badly, or took much
-//! longer than such requests did on a quiet cluster, and shrinks slowly while all goes well.
+//! longer than such requests usually do, and shrinks slowly while all goes well.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -23,9 +23,9 @@ const PAUSE_MAX: f64 = 64.0;
 const GROWTH: f64 = 2.0;
 const SHRINKAGE: f64 = 0.97;
 /// Slower than this many times the usual is a sign of load.
-const SLOW: f64 = 2.5;
-/// How quickly the usual follows what is seen: down at once, up slowly.
-const DRIFT: f64 = 0.01;
+const SLOW: f64 = 3.0;
+/// How quickly the usual, an average, follows what is seen.
+const DRIFT: f64 = 0.02;
 /// Requests are compared with others of about their size: 16 times as large is another one.
 const SIZES: usize = 8;
 
@@ -81,7 +81,6 @@ impl Throttle {
         let known = &self.usual[size];
         let usual = match known.get() {
             0.0 => seconds,
-            usual if seconds < usual => seconds,
             usual => usual + (seconds - usual) * DRIFT,
         };
         known.set(usual);

@@ -100,7 +100,8 @@ impl Store {
     ) -> Result<Leased<()>, StoreError> {
         let column = ProgressColumn::from(progress);
         let token = lease.token.clone();
-        let values = || bind![column.clone(); place id; token.clone(), generation.0];
+        let state = progress.state.as_str();
+        let values = || bind![column.clone(); place id; token.clone(), generation.0, state];
         self.while_held(&self.statements.save_progress, values)
             .await
     }

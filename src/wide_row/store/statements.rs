@@ -85,8 +85,8 @@ const ACQUIRE: &str = "UPDATE {keyspace}.wide_row USING TTL ? SET lease = ? WHER
 const RENEW: &str =
     "UPDATE {keyspace}.wide_row USING TTL ? SET lease = ? WHERE {split} IF lease = ?";
 /// Not part of what is followed, so without a version.
-const SAVE_PROGRESS: &str =
-    "UPDATE {keyspace}.wide_row SET progress = ? WHERE {split} IF lease = ? AND generation = ?";
+const SAVE_PROGRESS: &str = "UPDATE {keyspace}.wide_row SET progress = ? WHERE {split} IF lease = ? AND generation = ? \
+    AND state = ?";
 const PROVE_AGAIN: &str = "UPDATE {keyspace}.wide_row SET not_before = null WHERE {split} IF lease = ? AND generation = ? \
     AND state = 'COMPLETED'";
 const RELEASE: &str = "UPDATE {keyspace}.wide_row SET lease = null WHERE {split} IF lease = ?";

@@ -155,7 +155,7 @@ impl Store {
                 MaybeUnset::from_option(pre.clone()),
                 MaybeUnset::from_option(post.clone()),
                 MaybeUnset::from_option(reason.clone()),
-                not_before,
+                MaybeUnset::from_option(not_before),
                 MaybeUnset::from_option(failures),
                 now;
                 place id;

@@ -6,6 +6,7 @@ mod end_to_end;
 mod ends;
 mod planted;
 mod refused;
+mod scans;
 mod verify;
 
 use std::net::SocketAddr;

@@ -105,6 +105,7 @@ fn refuses(cluster: &Cluster, cases: &[Case], before: &[&str], after: &[&str]) {
         .set("control.keyspace", &control_keyspace.name)
         .set("pipeline.enabled", "true")
         .set("pipeline.settle", "0s")
+        .set("pipeline.throttle", "false")
         .toml(&cases.iter().map(table).collect::<String>())
         .start();
     let control = Control::open(cluster.nodes(), &control_keyspace.name);

@@ -1,0 +1,345 @@
+//! One split at one stage: what the stage does, and the step that ends it.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::copy::{CopyError, Copying};
+use super::fail_point;
+use super::partition::Partition;
+use super::plan::{Draft, Planning, StageError};
+use super::report::{Halt, Report, now_millis, now_seconds};
+use super::scan::ScanError;
+use super::strategy::PartitionSplitStrategy;
+use super::verify::{Verification, Verified, VerifyError};
+use super::work::{Work, WorkError};
+use super::{closed, settle};
+use crate::schema::TableSchema;
+use crate::upstream::pool::PoolError;
+use crate::wide_row::layout::{Layout, LayoutId};
+use crate::wide_row::state::{PostSplitData, Progress, Step, Transition};
+use crate::wide_row::store::{Lease, Leased, Outcome, Split, SplitId, StoreError};
+
+/// What upstream answers where it met too many tombstones.
+const READ_FAILURE: i32 = 0x1300;
+/// How often a comparison says how far it is.
+const SAVE_EVERY: Duration = Duration::from_secs(1);
+/// What was refused or found narrow is looked at again at the earliest after a day.
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// The first pause after a failed attempt; each further one is twice as long.
+const BACK_OFF: Duration = Duration::from_secs(60);
+const BACK_OFF_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// One split at one stage.
+pub(super) struct Stage<'a> {
+    pub(super) work: &'a Work<'a>,
+    pub(super) id: &'a SplitId,
+    pub(super) lease: &'a Lease,
+    pub(super) schema: &'a TableSchema,
+    pub(super) partition: &'a Partition,
+    pub(super) split: &'a Split,
+}
+
+impl Stage<'_> {
+    pub(super) async fn plan(&self) -> Result<(), WorkError> {
+        let Work {
+            store,
+            table,
+            requests,
+            ..
+        } = self.work;
+        let obstacle = store.obstacle(&self.id.table).await?;
+        if let Some(reason) = obstacle {
+            return self.refuse(reason, DAY).await;
+        }
+        let planning = Planning {
+            requests,
+            schema: self.schema,
+            partition: self.partition,
+            settings: &table.settings,
+            now: now_seconds(),
+        };
+        let draft = match planning.run(self.checkpoint(), &self.report()).await {
+            Err(StageError::Scan(error @ ScanError::Tombstones)) => {
+                return self.refuse(error.to_string(), DAY).await;
+            }
+            other => other.map_err(stage_error)?,
+        };
+        let data = draft.data();
+        let hint_window = self.work.patience.hint_window;
+        if draft.byte_count < table.settings.wide_bytes {
+            let step = Step::FindNotWide(data);
+            return self.step(step, Some(after(DAY))).await;
+        }
+        let open = closed::still_open(
+            self.split.detected_at.unwrap_or(0),
+            &table.settings,
+            self.schema,
+            self.partition,
+            &data,
+            hint_window,
+        );
+        if let Some(open) = open {
+            let transition = Step::Refuse(open.reason);
+            return self.step(transition, Some(open.closed_at)).await;
+        }
+        if !draft.is_in_order(self.schema) {
+            return self
+                .fail("its rows came in another order than they should".to_owned())
+                .await;
+        }
+        fail_point::reached("plan.layout");
+        self.write_layout(&draft).await?;
+        self.step(Step::Plan(data), None).await
+    }
+
+    /// A layout is written once: a plan that was read again after a crash finds that of the first one, whose boundaries
+    /// are as good.
+    async fn write_layout(&self, draft: &Draft) -> Result<(), WorkError> {
+        let Work { store, .. } = self.work;
+        if store.read_layout(&self.layout_id()).await?.is_some() {
+            return Ok(());
+        }
+        let split_table = store.split_table(self.schema).await?;
+        fail_point::reached("plan.split_table");
+        let layout = Layout {
+            table: self.id.table.clone(),
+            key: self.id.key.clone(),
+            generation: self.split.standing.generation,
+            split_table,
+            strategy: draft.strategy.name().to_owned(),
+            buckets: draft.strategy.buckets().to_vec(),
+        };
+        Ok(store.write_layout(&layout).await?)
+    }
+
+    /// Publishes the guard, by an LWT of our own even if it stands already: only then is it known since when.
+    pub(super) async fn guard(&self) -> Result<(), WorkError> {
+        fail_point::reached("guard.before");
+        self.step(Step::Guard, None).await?;
+        fail_point::reached("guard.published");
+        settle::wait(self.work.settle, self.work.stop.clone()).await?;
+        let layout = self.layout().await?;
+        let row = layout
+            .buckets
+            .last()
+            .map_or(&[][..], |bucket| &bucket.first);
+        settle::finish_paxos(self.work.requests, self.schema, self.partition, row).await?;
+        let split = self.work.store.read_split(self.id).await?;
+        let split = split.ok_or(Halt::Lost)?;
+        let stage = Stage {
+            split: &split,
+            ..*self
+        };
+        stage.step(Step::Copy, None).await
+    }
+
+    pub(super) async fn copy(&self) -> Result<(), WorkError> {
+        fail_point::reached("copy.before");
+        let layout = self.layout().await?;
+        let copying = Copying {
+            requests: self.work.requests,
+            schema: self.schema,
+            partition: self.partition,
+            layout: &layout,
+            now: now_seconds(),
+            newest_micros: closed::newest_allowed(
+                &self.work.table.settings,
+                self.schema,
+                self.partition,
+                self.split.changed_at.unwrap_or(0),
+                self.work.patience.hint_window,
+            ),
+        };
+        let before = self
+            .own_progress()
+            .map_or(0, |progress| progress.byte_count);
+        match copying.run(self.checkpoint(), &self.report()).await {
+            Ok(copied) => {
+                let bytes = copied.byte_count.saturating_sub(before.unsigned_abs());
+                self.work.metrics.copied(copied.row_count, bytes);
+            }
+            Err(CopyError::Impossible(why)) => return self.fail(why.to_owned()).await,
+            Err(CopyError::Stage(StageError::Scan(
+                error @ (ScanError::Tombstones | ScanError::Unexpected),
+            ))) => return self.fail(error.to_string()).await,
+            Err(CopyError::Stage(error)) => return Err(stage_error(error)),
+        }
+        fail_point::reached("copy.after");
+        self.step(Step::Verify, None).await
+    }
+
+    pub(super) async fn verify(&self) -> Result<(), WorkError> {
+        fail_point::reached("verify.before");
+        let layout = self.layout().await?;
+        match self.compare(&layout).await? {
+            Ok(verified) => {
+                fail_point::reached("verify.after");
+                let again = after(self.work.patience.hint_window);
+                let step = Step::Complete(post_split_data(&layout, &verified));
+                self.step(step, Some(again)).await
+            }
+            Err(reason) => self.fail(reason).await,
+        }
+    }
+
+    /// After the hint window: what a writer around the proxies, or a late hint, has changed is found now.
+    pub(super) async fn verify_again(&self) -> Result<(), WorkError> {
+        let layout = self.layout().await?;
+        let (store, generation) = (self.work.store, self.split.standing.generation);
+        match self.compare(&layout).await? {
+            Ok(_) => match store.prove_again(self.id, self.lease, generation).await? {
+                Leased::Held(()) => Ok(()),
+                Leased::Lost => Err(Halt::Lost.into()),
+            },
+            Err(reason) => {
+                let reason = format!("at the second comparison {reason}");
+                tracing::error!(table = %self.id.table, %reason, "a split is taken out of service");
+                store.invalidate(self.id, generation, &reason).await?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Compares both sides, and says meanwhile how far that is.
+    async fn compare(&self, layout: &Layout) -> Result<Result<Verified, String>, WorkError> {
+        let checked = Cell::new((0, 0));
+        let verification = Verification {
+            requests: self.work.requests,
+            schema: self.schema,
+            key: &self.id.key,
+            layout,
+            now: now_seconds(),
+            patience: Default::default(),
+            progress: &|found| checked.set((found.row_count, found.byte_count)),
+        };
+        let report = self.report();
+        let halted = async {
+            loop {
+                sleep(SAVE_EVERY).await;
+                if let Err(halt) = report.progress(checked.get(), Vec::new).await {
+                    return halt;
+                }
+            }
+        };
+        let verified = tokio::select! {
+            verified = verification.run() => verified,
+            halt = halted => return Err(halt.into()),
+        };
+        match verified {
+            Ok(verified) => Ok(Ok(verified)),
+            Err(error @ VerifyError::Differs(_)) => {
+                self.work.metrics.differences.increment(1);
+                Ok(Err(error.to_string()))
+            }
+            // Trying again would find the same.
+            Err(VerifyError::Request(PoolError::Refused { code, .. })) if code == READ_FAILURE => {
+                Ok(Err(
+                    "the original has more tombstones in one place than it can be read over"
+                        .to_owned(),
+                ))
+            }
+            Err(VerifyError::Request(error)) => Err(error.into()),
+            Err(error) => Ok(Err(error.to_string())),
+        }
+    }
+
+    async fn layout(&self) -> Result<Layout, WorkError> {
+        let layout = self.work.store.read_layout(&self.layout_id()).await?;
+        let missing = || StoreError::NotUnderstood("a split without its layout".to_owned());
+        Ok(layout.ok_or_else(missing)?)
+    }
+
+    fn layout_id(&self) -> LayoutId {
+        LayoutId {
+            table: self.id.table.clone(),
+            key: self.id.key.clone(),
+            generation: self.split.standing.generation,
+        }
+    }
+
+    fn checkpoint(&self) -> Option<&[u8]> {
+        self.own_progress()?.checkpoint.as_deref()
+    }
+
+    /// What was written down in this very stage.
+    fn own_progress(&self) -> Option<&Progress> {
+        let progress = self.split.progress.as_ref();
+        progress.filter(|progress| progress.state == self.split.standing.state)
+    }
+
+    fn report(&self) -> Report<'_> {
+        Report::new(
+            (self.work.store, self.id, self.lease),
+            (self.split.standing.state, self.split.standing.generation),
+            self.work.stop.clone(),
+            self.own_progress().map(|progress| progress.began_at),
+        )
+    }
+
+    async fn refuse(&self, reason: String, pause: Duration) -> Result<(), WorkError> {
+        self.step(Step::Refuse(reason), Some(after(pause))).await
+    }
+
+    async fn fail(&self, reason: String) -> Result<(), WorkError> {
+        let failures = self.split.failures.saturating_add(1);
+        let doublings = u32::try_from(failures - 1).unwrap_or(0).min(16);
+        let pause = (BACK_OFF * 2_u32.pow(doublings)).min(BACK_OFF_MAX);
+        tracing::warn!(table = %self.id.table, %reason, ?pause, "an attempt at a split failed");
+        let step = Step::Fail { reason, failures };
+        self.step(step, Some(after(pause))).await
+    }
+
+    async fn step(&self, step: Step, not_before: Option<i64>) -> Result<(), WorkError> {
+        let transition = Transition::step(self.split.standing, step);
+        let mut transition = transition.map_err(|_| Halt::Lost)?;
+        if let Some(time) = not_before {
+            transition = transition.not_before(time);
+        }
+        let to = transition.to();
+        match self
+            .work
+            .store
+            .step(self.id, self.lease, &transition)
+            .await?
+        {
+            Outcome::Applied(_) => {
+                tracing::info!(table = %self.id.table, state = to.as_str(), "split");
+                self.work.metrics.reached(to);
+                Ok(())
+            }
+            Outcome::Lost => Err(Halt::Lost.into()),
+        }
+    }
+}
+
+fn post_split_data(layout: &Layout, verified: &Verified) -> PostSplitData {
+    PostSplitData {
+        split_table: layout.split_table.clone(),
+        strategy: layout.strategy.clone(),
+        start_event_bucket: 0,
+        target_event_buckets: i32::try_from(layout.buckets.len()).unwrap_or(i32::MAX),
+        row_count: i64::try_from(verified.row_count).unwrap_or(i64::MAX),
+        byte_count: i64::try_from(verified.byte_count).unwrap_or(i64::MAX),
+        checksum: verified.checksum.to_vec(),
+    }
+}
+
+/// When something that cannot be helped at once is looked at again.
+pub(super) fn in_a_day() -> i64 {
+    after(DAY)
+}
+
+fn after(pause: Duration) -> i64 {
+    let pause = i64::try_from(pause.as_millis()).unwrap_or(i64::MAX);
+    now_millis().saturating_add(pause)
+}
+
+fn stage_error(error: StageError) -> WorkError {
+    match error {
+        StageError::Halt(halt) => halt.into(),
+        StageError::Request(error) | StageError::Scan(ScanError::Request(error)) => error.into(),
+        StageError::Scan(ScanError::Unexpected | ScanError::Tombstones) => WorkError::Unexpected,
+    }
+}
