@@ -168,3 +168,103 @@ fn rank(state: State) -> u8 {
         _ => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wide_row::names::{Generation, PartitionKey};
+
+    const EPOCH: i32 = 1;
+
+    fn row(key: u8, state: State, micros: i64, not_before: Option<i64>) -> ChangedRow {
+        ChangedRow {
+            key: PartitionKey::new([key]),
+            version: Version(micros),
+            row_epoch: EPOCH,
+            is_guarded: state.is_guarded(),
+            state: Some(state),
+            generation: Generation(1),
+            oldest_generation: Generation(1),
+            not_before,
+        }
+    }
+
+    fn queue(rows: Vec<ChangedRow>) -> Queue {
+        let mut queue = Queue::default();
+        rows.into_iter().for_each(|row| learn(&mut queue, row));
+        queue
+    }
+
+    fn learn(queue: &mut Queue, row: ChangedRow) {
+        let shard = ShardReading {
+            shard: 4,
+            version: Version(9),
+            epoch: EPOCH,
+            epoch_version: Version(0),
+        };
+        queue.learn(&TableName::new("ks", "t"), row, &shard);
+    }
+
+    fn next(queue: &Queue) -> Option<(u8, State, i64)> {
+        let found = queue.next(|_| true, |id| u64::from(id.key.bytes()[0]));
+        found.map(|(id, state, since)| (id.key.bytes()[0], state, since))
+    }
+
+    #[test]
+    fn what_is_furthest_comes_first_and_then_what_is_read_most() {
+        let mut queue = queue(vec![
+            row(9, State::Detected, 1, None),
+            row(1, State::Copying, 1, None),
+            row(2, State::Copying, 1, None),
+            row(3, State::NotWide, 1, None),
+            row(4, State::Completed, 1, None),
+        ]);
+        for expected in [2, 1, 9] {
+            let (key, ..) = next(&queue).expect("more to do");
+            assert_eq!(key, expected);
+            let id = SplitId {
+                table: TableName::new("ks", "t"),
+                shard: 4,
+                key: PartitionKey::new([key]),
+            };
+            queue.forget(&id);
+        }
+        assert_eq!(next(&queue), None);
+    }
+
+    #[test]
+    fn what_is_not_due_waits_and_what_had_trouble_rests() {
+        let later = now_millis() + 3_600_000;
+        let mut queue = queue(vec![
+            row(1, State::Failed, 1, Some(later)),
+            row(2, State::Completed, 1, Some(1)),
+            row(3, State::Refused, 1, None),
+        ]);
+        let (key, state, _) = next(&queue).expect("one is due");
+        assert_eq!((key, state), (2, State::Completed));
+        let id = queue.next(|_| true, |_| 0).expect("one is due").0;
+        queue.rest(&id);
+        assert_eq!(next(&queue), None);
+    }
+
+    #[test]
+    fn news_that_came_during_the_work_are_kept_and_nothing_else_is() {
+        let mut queue = queue(vec![row(1, State::Completed, 1000, Some(1))]);
+        let (id, _, begun) = queue.next(|_| true, |_| 0).expect("due");
+        // Compared again, and nothing was changed by that: it must not begin for ever.
+        queue.ended(&id, begun);
+        assert_eq!(next(&queue), None);
+        learn(&mut queue, row(1, State::Detected, 2000, None));
+        let (id, _, begun) = queue.next(|_| true, |_| 0).expect("due");
+        learn(&mut queue, row(1, State::Completed, 3000, Some(1)));
+        queue.ended(&id, begun);
+        assert_eq!(next(&queue), Some((1, State::Completed, 3)));
+    }
+
+    #[test]
+    fn a_row_of_an_older_epoch_has_no_work() {
+        let mut outdated = row(1, State::Copying, 1, None);
+        outdated.row_epoch = EPOCH - 1;
+        assert_eq!(next(&queue(vec![outdated])), None);
+    }
+}
