@@ -1,5 +1,7 @@
 //! A worker that is killed at any line leaves nothing that the next one cannot go on from, and nothing unverified in service.
 
+use std::time::Duration;
+
 use narrows::wide_row::names::TableName;
 use narrows::wide_row::state::State;
 
@@ -7,7 +9,9 @@ use crate::exactness::control::{Control, SHARDS};
 use crate::exactness::wire::ALL;
 use crate::support::proxy::Builder;
 use crate::support::request::{Parameters, query_with};
-use crate::support::{Cluster, Codec, Keyspace, Proxy, RawClient, cluster, eventually, opcode};
+use crate::support::{
+    Cluster, Codec, Keyspace, Proxy, RawClient, cluster, eventually, eventually_within, opcode,
+};
 
 const PLACES: [&str; 10] = [
     "plan.page",
@@ -23,6 +27,8 @@ const PLACES: [&str; 10] = [
 ];
 const ANSWERED: &str = "narrows_proxy_split_reads_total{outcome=\"answered\"}";
 const ROWS: i32 = 600;
+/// A split is a few seconds of work; on a busy machine it may take more than a minute.
+const SPLIT_PATIENCE: Duration = Duration::from_secs(240);
 const DAY_MICROS: i64 = 86_400_000_000;
 
 fn builder(cluster: &Cluster, keyspace: &Keyspace, control: &Keyspace) -> Builder {
@@ -109,7 +115,7 @@ fn a_worker_killed_anywhere_is_gone_on_from() {
         let mut through = RawClient::connect(next.address(), Codec::V4);
         let expected = read(&mut direct, &keyspace, key);
         assert_eq!(expected.len(), ROWS as usize);
-        eventually(place, || {
+        eventually_within(SPLIT_PATIENCE, place, || {
             // Whatever the state, the answer is right.
             let before = next.metric(ANSWERED);
             assert!(read(&mut through, &keyspace, key) == expected, "{place}");

@@ -1,12 +1,18 @@
 //! A wide partition is read through a proxy, found, split and read again from the split, with nobody's help.
 
+use std::time::Duration;
+
 use crate::exactness::wire::ALL;
 use crate::support::cluster::old_cluster;
 use crate::support::request::{Parameters, query_with};
-use crate::support::{Cluster, Codec, Keyspace, Proxy, RawClient, cluster, eventually, opcode};
+use crate::support::{
+    Cluster, Codec, Keyspace, Proxy, RawClient, cluster, eventually, eventually_within, opcode,
+};
 
 const ANSWERED: &str = "narrows_proxy_split_reads_total{outcome=\"answered\"}";
 const COMPLETED: &str = "narrows_pipeline_transitions_total{state=\"COMPLETED\"}";
+/// A split is a few seconds of work; on a busy machine it may take more than a minute.
+const SPLIT_PATIENCE: Duration = Duration::from_secs(240);
 const DAY_MICROS: i64 = 86_400_000_000;
 const ROWS: i64 = 300;
 
@@ -134,7 +140,7 @@ fn splits_with_nobodys_help(cluster: &Cluster, codec: Codec) {
         ),
     ];
     let splits = reads.len() as u64;
-    eventually("all are split", || {
+    eventually_within(SPLIT_PATIENCE, "all are split", || {
         // A read is not looked at while the proxy does not know the table yet.
         for read in &reads {
             let rows = scan(&mut world.through, codec, read);

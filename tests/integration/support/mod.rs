@@ -26,8 +26,17 @@ use std::time::{Duration, Instant};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Tries until `attempt` gives something, and fails with what was awaited if it never does.
-pub(crate) fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+pub(crate) fn eventually<T>(what: &str, attempt: impl FnMut() -> Option<T>) -> T {
+    eventually_within(PATIENCE, what, attempt)
+}
+
+/// For what is long work, such as a whole split beside other tests.
+pub(crate) fn eventually_within<T>(
+    patience: Duration,
+    what: &str,
+    mut attempt: impl FnMut() -> Option<T>,
+) -> T {
+    let deadline = Instant::now() + patience;
     loop {
         if let Some(found) = attempt() {
             return found;
