@@ -15,6 +15,10 @@ from spec import ClusterError, ClusterSpec, CQL_PORT
 import runtime
 
 STOP_GRACE_SECONDS = 30
+# Every schema change would flush ten tables. Without that a node which is killed comes back without its latest tables, so
+# it is for clusters whose nodes are only ever stopped.
+FORGETFUL = "-Dcassandra.test.flush_local_schema_changes=false"
+QUICK_SCHEMA = ("main", "old")
 
 
 class Node:
@@ -97,8 +101,7 @@ class Node:
             # Waiting times meant for real networks.
             "-Dcassandra.ring_delay_ms=1000", "-Dcassandra.skip_wait_for_gossip_to_settle=0",
             "-Dcassandra.superuser_setup_delay_ms=0",
-            # Every schema change would flush ten tables; the commit log has it in any case.
-            "-Dcassandra.test.flush_local_schema_changes=false",
+            *([FORGETFUL] if self.spec.name in QUICK_SCHEMA else []),
         ]
 
     def stop(self, kill: bool = False) -> None:
