@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use super::partition::{ALL, Partition};
-use super::report::now_millis;
 use super::requests::Requests;
 use super::work::WorkError;
 use crate::protocol::types::Value;
 use crate::schema::TableSchema;
 use crate::statement::quoted;
 use crate::upstream::pool::SubRead;
+use crate::wide_row::clock::unix_millis;
 use crate::wide_row::layout::LayoutId;
 use crate::wide_row::names::{Generation, TableName, Version};
 use crate::wide_row::state::State;
@@ -62,7 +62,7 @@ pub(super) async fn candidates(
     table: &TableName,
     shards: u32,
 ) -> Result<Vec<Candidate>, StoreError> {
-    let young = now_millis().saturating_sub(i64::try_from(GRACE.as_millis()).unwrap_or(i64::MAX));
+    let young = unix_millis().saturating_sub(i64::try_from(GRACE.as_millis()).unwrap_or(i64::MAX));
     let mut found = Vec::new();
     for shard in store.read_shards(table, shards).await? {
         let read = store.read_rows(table, shard.shard, Version(0), |row| {
@@ -96,7 +96,7 @@ pub(super) async fn clean_up(
     let Some(split) = store.read_split(id).await? else {
         return Ok(0);
     };
-    let Some((generations, keep)) = removable(&split, candidate.epoch_moved_millis, now_millis())
+    let Some((generations, keep)) = removable(&split, candidate.epoch_moved_millis, unix_millis())
     else {
         return Ok(0);
     };

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::partition::Partition;
-use super::report::now_millis;
 use crate::protocol::types::Value;
 use crate::schema::{CqlType, TableSchema};
+use crate::wide_row::clock::unix_millis;
 use crate::wide_row::state::PreSplitData;
 use crate::wide_row::watched::WatchedTable;
 
@@ -25,7 +25,7 @@ pub(super) fn still_open(
     data: &PreSplitData,
     hint_window: Duration,
 ) -> Option<Open> {
-    let now = now_millis();
+    let now = unix_millis();
     let written = data.newest_write_micros.map(|micros| micros / 1000);
     let newest = written.unwrap_or(detected_millis);
     if newest > now.saturating_add(CLOCK_SKEW_MILLIS) {
@@ -127,7 +127,7 @@ mod tests {
         let key = PartitionKey::new(key);
         let partition = Partition::new(schema, &key).expect("a key");
         let data = PreSplitData {
-            newest_write_micros: Some((now_millis() - millis(written_ago)) * 1000),
+            newest_write_micros: Some((unix_millis() - millis(written_ago)) * 1000),
             ..PreSplitData::default()
         };
         still_open(
@@ -160,7 +160,7 @@ mod tests {
         settings.time_bucket_width = Some(Duration::from_secs(86_400));
         settings.accept_limit = Some(Duration::from_secs(3600));
         let schema = schema("timestamp");
-        let now = now_millis();
+        let now = unix_millis();
         let just = Duration::from_secs(1);
         assert!(open(just, &settings, &schema, &now.to_be_bytes()));
         let before = now - 2 * 86_400_000;

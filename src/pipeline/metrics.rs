@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use metrics::{Counter, counter, gauge};
 
-use super::report::now_millis;
+use crate::wide_row::clock::unix_millis;
 use crate::wide_row::names::TableName;
 use crate::wide_row::state::State;
 
@@ -62,7 +62,7 @@ impl Metrics {
     pub(super) fn waiting(&self, table: &TableName, counts: &HashMap<State, (usize, i64)>) {
         for state in WORK {
             let (count, since) = counts.get(&state).copied().unwrap_or((0, i64::MAX));
-            let age = now_millis().saturating_sub(since).max(0) as f64 / 1000.0;
+            let age = unix_millis().saturating_sub(since).max(0) as f64 / 1000.0;
             let labels = [
                 ("table", table.to_string()),
                 ("state", state.as_str().to_owned()),

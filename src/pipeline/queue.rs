@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use super::report::now_millis;
+use crate::wide_row::clock::unix_millis;
 use crate::wide_row::names::{TableName, Version};
 use crate::wide_row::state::State;
 use crate::wide_row::store::{ChangedRow, ShardReading, SplitId, Store, StoreError};
@@ -97,7 +97,7 @@ impl Queue {
         is_free: impl Fn(&SplitId) -> bool,
         reads: impl Fn(&SplitId) -> u64,
     ) -> Option<(SplitId, State, i64)> {
-        let (now, instant) = (now_millis(), Instant::now());
+        let (now, instant) = (unix_millis(), Instant::now());
         let ready = self.waiting.iter().filter(|(id, waiting)| {
             let rested = waiting.rests_until.is_none_or(|until| until <= instant);
             waiting.due <= now && rested && is_free(id)
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn what_is_not_due_waits_and_what_had_trouble_rests() {
-        let later = now_millis() + 3_600_000;
+        let later = unix_millis() + 3_600_000;
         let mut queue = queue(vec![
             row(1, State::Failed, 1, Some(later)),
             row(2, State::Completed, 1, Some(1)),

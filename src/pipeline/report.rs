@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use crate::wide_row::clock::unix_millis;
 use crate::wide_row::names::Generation;
 use crate::wide_row::state::{Progress, State};
 use crate::wide_row::store::{Lease, Leased, SplitId, Store, StoreError};
@@ -49,7 +50,7 @@ impl<'a> Report<'a> {
             generation,
             state,
             stop,
-            began_at: began_at.unwrap_or_else(now_millis),
+            began_at: began_at.unwrap_or_else(unix_millis),
             saved: Cell::new(Instant::now()),
         }
     }
@@ -70,7 +71,7 @@ impl<'a> Report<'a> {
             byte_count: i64::try_from(bytes).unwrap_or(i64::MAX),
             checkpoint: Some(checkpoint()),
             began_at: self.began_at,
-            changed_at: now_millis(),
+            changed_at: unix_millis(),
         };
         let saved = self
             .store
@@ -85,11 +86,6 @@ impl<'a> Report<'a> {
     }
 }
 
-pub(super) fn now_millis() -> i64 {
-    let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-}
-
 pub(super) fn now_seconds() -> i32 {
-    i32::try_from(now_millis() / 1000).unwrap_or(i32::MAX)
+    i32::try_from(unix_millis() / 1000).unwrap_or(i32::MAX)
 }

@@ -9,7 +9,7 @@ use super::copy::{CopyError, Copying};
 use super::fail_point;
 use super::partition::Partition;
 use super::plan::{Draft, Planning, StageError};
-use super::report::{Halt, Report, now_millis, now_seconds};
+use super::report::{Halt, Report, now_seconds};
 use super::scan::ScanError;
 use super::strategy::PartitionSplitStrategy;
 use super::verify::{Verification, Verified, VerifyError};
@@ -17,6 +17,7 @@ use super::work::{Work, WorkError};
 use super::{closed, settle};
 use crate::schema::TableSchema;
 use crate::upstream::pool::PoolError;
+use crate::wide_row::clock::unix_millis;
 use crate::wide_row::layout::{Layout, LayoutId};
 use crate::wide_row::state::{PostSplitData, Progress, Step, Transition};
 use crate::wide_row::store::{Lease, Leased, Outcome, Split, SplitId, StoreError};
@@ -333,7 +334,7 @@ pub(super) fn in_a_day() -> i64 {
 
 fn after(pause: Duration) -> i64 {
     let pause = i64::try_from(pause.as_millis()).unwrap_or(i64::MAX);
-    now_millis().saturating_add(pause)
+    unix_millis().saturating_add(pause)
 }
 
 fn stage_error(error: StageError) -> WorkError {

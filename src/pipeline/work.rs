@@ -8,11 +8,12 @@ use tokio::time::sleep;
 
 use super::metrics::Metrics;
 use super::partition::Partition;
-use super::report::{Halt, now_millis};
+use super::report::Halt;
 use super::requests::Requests;
 use super::stage::{Stage, in_a_day};
 use crate::schema::TableSchema;
 use crate::upstream::pool::PoolError;
+use crate::wide_row::clock::unix_millis;
 use crate::wide_row::state::{State, Step, Transition};
 use crate::wide_row::store::{ClusterPatience, Lease, Leased, Outcome, SplitId, Store, StoreError};
 use crate::wide_row::watched::WatchedTable;
@@ -162,7 +163,7 @@ impl Work<'_> {
                 State::Planned | State::Guarded => stage.guard().await?,
                 State::Copying => stage.copy().await?,
                 State::Verifying => stage.verify().await?,
-                State::Completed if split.not_before.is_some_and(|time| time <= now_millis()) => {
+                State::Completed if split.not_before.is_some_and(|time| time <= unix_millis()) => {
                     stage.verify_again().await?;
                     return Ok(State::Completed);
                 }

@@ -170,6 +170,20 @@ class ControlTest(OperationsTest):
         self.assertTrue(eventually(self.is_seen))
         return Splits(self.direct, self.control, self.watched, table, self.shards)
 
+    def hold_split(self, key: tuple[str, int], rows: int, per_bucket: int) -> Splits:
+        """Rows in a partition and in the buckets of a split of it, whose state is still to be set."""
+        self.direct.execute(f"CREATE TABLE {self.watched}.wide_reading_1 (sensor text, day int, narrows_generation int, narrows_bucket int, "
+                            f"ts int, value text, PRIMARY KEY ((sensor, day, narrows_generation, narrows_bucket), ts))", timeout=60)
+        for ts in range(rows):
+            values = (*key, ts, f"value {ts}")
+            self.direct.execute(f"INSERT INTO {self.table} (sensor, day, ts, value) VALUES (%s, %s, %s, %s)", values)
+            self.direct.execute(f"INSERT INTO {self.watched}.wide_reading_1 (sensor, day, ts, value, narrows_generation, narrows_bucket) "
+                                f"VALUES (%s, %s, %s, %s, 1, %s)", (*values, ts // per_bucket))
+        splits = self.splits()
+        firsts = [()] + [(struct.pack(">i", ts),) for ts in range(per_bucket, rows, per_bucket)]
+        splits.set_layout(partition_key(*key), [(first, per_bucket, 2 << 20) for first in firsts])
+        return splits
+
     def replicate_control(self, replication: str) -> None:
         """With TOO_MANY nobody can read the control keyspace, with ENOUGH all can again."""
         self.direct.execute(f"ALTER KEYSPACE {self.control} WITH replication = {replication}", timeout=60)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import subprocess
 import unittest
 from pathlib import Path
@@ -58,16 +57,7 @@ class Explained(ExplainTest):
     def setUp(self) -> None:
         super().setUp()
         self.introduce()
-        self.direct.execute(f"CREATE TABLE {self.watched}.wide_reading_1 (sensor text, day int, narrows_generation int, narrows_bucket int, "
-                            f"ts int, value text, PRIMARY KEY ((sensor, day, narrows_generation, narrows_bucket), ts))", timeout=60)
-        for ts in range(ROWS):
-            values = (*SPLIT, ts, f"value {ts}")
-            self.direct.execute(f"INSERT INTO {self.table} (sensor, day, ts, value) VALUES (%s, %s, %s, %s)", values)
-            self.direct.execute(f"INSERT INTO {self.watched}.wide_reading_1 (sensor, day, ts, value, narrows_generation, narrows_bucket) "
-                                f"VALUES (%s, %s, %s, %s, 1, %s)", (*values, ts // PER_BUCKET))
-        splits = self.splits()
-        firsts = [()] + [(struct.pack(">i", ts),) for ts in range(PER_BUCKET, ROWS, PER_BUCKET)]
-        splits.set_layout(partition_key(*SPLIT), [(first, PER_BUCKET, 2 << 20) for first in firsts])
+        splits = self.hold_split(SPLIT, ROWS, PER_BUCKET)
         splits.set(partition_key(*SPLIT), "COMPLETED")
         splits.set(partition_key(*COPYING), "COPYING")
 

@@ -79,16 +79,7 @@ class Told(SplitsTest):
     def setUp(self) -> None:
         super().setUp()
         self.introduce()
-        self.direct.execute(f"CREATE TABLE {self.watched}.wide_reading_1 (sensor text, day int, narrows_generation int, narrows_bucket int, "
-                            f"ts int, value text, PRIMARY KEY ((sensor, day, narrows_generation, narrows_bucket), ts))", timeout=60)
-        for ts in range(ROWS):
-            values = (*SPLIT, ts, f"value {ts}")
-            self.direct.execute(f"INSERT INTO {self.table} (sensor, day, ts, value) VALUES (%s, %s, %s, %s)", values)
-            self.direct.execute(f"INSERT INTO {self.watched}.wide_reading_1 (sensor, day, ts, value, narrows_generation, narrows_bucket) "
-                                f"VALUES (%s, %s, %s, %s, 1, %s)", (*values, ts // PER_BUCKET))
-        self.written = self.splits()
-        firsts = [()] + [(struct.pack(">i", ts),) for ts in range(PER_BUCKET, ROWS, PER_BUCKET)]
-        self.written.set_layout(partition_key(*SPLIT), [(first, PER_BUCKET, 2 << 20) for first in firsts])
+        self.written = self.hold_split(SPLIT, ROWS, PER_BUCKET)
         now = int(time.time() * 1000)
         for key, state, columns in (
                 (SPLIT, "COMPLETED", f"changed_at = {now - 7_200_000}, pre_split_data = {{row_count: {ROWS}, byte_count: {8 << 20}}}"),

@@ -12,9 +12,10 @@ pub(super) use text::shortened;
 
 use super::arguments::{KeyForm, List};
 use super::key::KeyColumns;
-use super::{Control, SplitsError, moment};
+use super::{Control, SplitsError};
 use crate::cli;
 use crate::cli::terminal;
+use crate::wide_row::clock::unix_millis;
 use crate::wide_row::names::{PartitionKey, TableName};
 use crate::wide_row::state::State;
 use crate::wide_row::store::{Listed, Split, WatchedRow};
@@ -46,7 +47,7 @@ pub(super) async fn list(control: &Control, command: &List) -> Result<String, Sp
         cli::print_error(&notes);
         return Ok(json::lines(&found, &keys));
     }
-    let table = text::table(&found, &keys, moment::now(), terminal::width());
+    let table = text::table(&found, &keys, unix_millis(), terminal::width());
     Ok(table + &notes)
 }
 

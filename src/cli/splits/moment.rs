@@ -72,12 +72,6 @@ pub(super) fn stamp_and_distance(millis: i64, now: i64) -> String {
     }
 }
 
-/// Milliseconds since 1970.
-pub(super) fn now() -> i64 {
-    let since_epoch = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

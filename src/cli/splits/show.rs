@@ -6,6 +6,7 @@ use super::arguments::Show;
 use super::list::worker;
 use super::{Control, Partition, SplitsError, moment, stage};
 use crate::cli::explain::lines::{Lines, counted, size};
+use crate::wide_row::clock::unix_millis;
 use crate::wide_row::layout::{Bucket, Layout, LayoutId};
 use crate::wide_row::state::{PostSplitData, PreSplitData, State};
 use crate::wide_row::store::{Split, StoreError};
@@ -42,7 +43,7 @@ pub(super) async fn show(control: &Control, command: &Show) -> Result<String, Sp
         Err(StoreError::NotUnderstood(text)) => Found::Damaged(text),
         Err(error) => return Err(error.into()),
     };
-    Ok(compose(&partition, &split, &layout, moment::now()))
+    Ok(compose(&partition, &split, &layout, unix_millis()))
 }
 
 fn unknown(partition: &Partition) -> String {

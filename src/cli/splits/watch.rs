@@ -17,6 +17,7 @@ use super::arguments::Watch;
 use super::key::KeyColumns;
 use super::{Control, SplitsError, moment};
 use crate::cli::terminal;
+use crate::wide_row::clock::unix_millis;
 use crate::wide_row::names::TableName;
 use crate::wide_row::store::{SplitId, StoreError, WatchedRow};
 use crate::wide_row::watched::WatchedTable;
@@ -59,7 +60,7 @@ pub(super) async fn watch(control: &Control, command: &Watch) -> Result<String, 
         if screen.put(&above, &live).is_err() {
             return Ok(String::new());
         }
-        let (tables, now) = (&watching.tables, moment::now());
+        let (tables, now) = (&watching.tables, unix_millis());
         let counts = watching.tracker.counts(tables, now);
         if command.until_done && failures == 0 && counts.active == 0 {
             // The last line of a terminal says as much.
@@ -110,7 +111,7 @@ impl Watching<'_> {
                 self.columns.insert(table.name.clone(), columns);
             }
         }
-        for id in self.tracker.first(&self.tables, moment::now(), SHOWN_MAX) {
+        for id in self.tracker.first(&self.tables, unix_millis(), SHOWN_MAX) {
             self.refresh(&id).await?;
         }
         Ok(events)
@@ -125,7 +126,7 @@ impl Watching<'_> {
 
     /// What happened, one line each; and on a pipe how far splits have come, now and then.
     async fn above(&mut self, events: &[Event]) -> Vec<String> {
-        let clock = moment::clock(moment::now());
+        let clock = moment::clock(unix_millis());
         let mut lines = Vec::new();
         let is_terminal = terminal::width().is_some();
         // On a terminal the lines below show what goes on.
@@ -150,7 +151,7 @@ impl Watching<'_> {
         let Some(width) = terminal::width().filter(|_| screen.is_terminal()) else {
             return Vec::new();
         };
-        let now = moment::now();
+        let now = unix_millis();
         let shown = self.tracker.first(&self.tables, now, SHOWN_MAX);
         let lines = shown.iter().filter_map(|id| {
             let tracked = self.tracker.get(id)?;

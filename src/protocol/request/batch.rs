@@ -82,10 +82,6 @@ impl OwnBatch {
         true
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
     pub fn bytes(&self) -> usize {
         self.statements.len()
     }

@@ -17,6 +17,7 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::sleep;
 
 use super::{Happened, StoreError, not_understood};
+use crate::wide_row::clock::unix_micros;
 use crate::wide_row::names::{TableName, Version};
 
 /// Each loses only to a change that succeeded, so this many in a row mean that something is wrong.
@@ -163,8 +164,7 @@ pub(super) async fn send(
 }
 
 fn next(version: Version) -> Version {
-    let since_epoch = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    version.after(i64::try_from(since_epoch.as_micros()).unwrap_or(0))
+    version.after(unix_micros())
 }
 
 /// Longer each time, and by chance, so that two that collided do not collide again.

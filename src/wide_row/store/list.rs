@@ -1,12 +1,8 @@
 //! All splits of a table, read for people: one after the other, so that memory does not grow with their number.
 
-use std::ops::ControlFlow;
-
-use scylla::response::PagingState;
-
 use super::cas::bind;
 use super::read::SplitRow;
-use super::{Split, Store, StoreError, not_understood};
+use super::{Split, Store, StoreError};
 use crate::wide_row::names::{PartitionKey, TableName};
 
 /// One row of `wide_row`.
@@ -38,25 +34,12 @@ impl Store {
         each: &mut impl FnMut(Listed),
     ) -> Result<(), StoreError> {
         let values = bind![table.keyspace.clone(), table.table.clone(), shard];
-        let statement = &self.statements.splits;
-        let mut page = PagingState::start();
-        loop {
-            let (result, next) = self
-                .session
-                .execute_single_page(statement, &values, page)
-                .await?;
-            let rows = result.into_rows_result().map_err(not_understood)?;
-            for row in rows.rows::<SplitRow>().map_err(not_understood)? {
-                let row = row.map_err(not_understood)?;
-                if let Some(key) = row.key() {
-                    let split = Split::try_from(row).ok();
-                    each(Listed { key, split });
-                }
+        self.each_row(&self.statements.splits, &values, |row: SplitRow| {
+            if let Some(key) = row.key() {
+                let split = Split::try_from(row).ok();
+                each(Listed { key, split });
             }
-            match next.into_paging_control_flow() {
-                ControlFlow::Continue(next) => page = next,
-                ControlFlow::Break(()) => return Ok(()),
-            }
-        }
+        })
+        .await
     }
 }

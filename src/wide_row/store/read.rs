@@ -159,18 +159,33 @@ impl Store {
             }
         };
         let values: Values = values;
+        self.each_row(statement, &values, |row: RowOfShard| {
+            if let Some(row) = row.changed() {
+                each(row);
+            }
+        })
+        .await
+    }
+
+    /// All rows of a statement, a page at a time.
+    pub(super) async fn each_row<Row>(
+        &self,
+        statement: &PreparedStatement,
+        values: &Values,
+        mut each: impl FnMut(Row),
+    ) -> Result<(), StoreError>
+    where
+        Row: for<'frame> scylla::deserialize::row::DeserializeRow<'frame, 'frame>,
+    {
         let mut page = PagingState::start();
         loop {
             let (result, next) = self
                 .session
-                .execute_single_page(statement, &values, page)
+                .execute_single_page(statement, values, page)
                 .await?;
             let rows = result.into_rows_result().map_err(not_understood)?;
-            for row in rows.rows::<RowOfShard>().map_err(not_understood)? {
-                let row = row.map_err(not_understood)?;
-                if let Some(row) = row.changed() {
-                    each(row);
-                }
+            for row in rows.rows::<Row>().map_err(not_understood)? {
+                each(row.map_err(not_understood)?);
             }
             match next.into_paging_control_flow() {
                 ControlFlow::Continue(next) => page = next,

@@ -6,12 +6,13 @@ use std::time::Duration;
 use scylla::DeserializeRow;
 
 use super::{Store, StoreError, not_understood};
+use crate::rewrite::render::{BUCKET, GENERATION};
 use crate::schema::{ClusteringColumn, CqlType, TableSchema};
 use crate::statement::quoted;
 use crate::wide_row::names::TableName;
 
 /// The hidden end of a split table's partition key.
-pub const HIDDEN: [&str; 2] = ["narrows_generation", "narrows_bucket"];
+pub const HIDDEN: [&str; 2] = [GENERATION, BUCKET];
 /// Longer names are refused by servers that put them into file names.
 const NAME_BYTES_MAX: usize = 48;
 /// Buckets of dead generations are deleted, so their tombstones live at least that long.

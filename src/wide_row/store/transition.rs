@@ -5,6 +5,7 @@ use scylla::value::{CqlTimestamp, MaybeUnset};
 use super::cas::{Answer, Ended, bind, change};
 use super::columns::{PostSplitColumn, PreSplitColumn};
 use super::{Lease, SplitId, Store, StoreError, not_understood};
+use crate::wide_row::clock::unix_millis;
 use crate::wide_row::names::{Generation, TableName, Version};
 use crate::wide_row::state::{INVALIDATED_FROM, RETIRED, State, Transition};
 
@@ -313,6 +314,5 @@ impl From<Ended> for Outcome {
 }
 
 fn now() -> CqlTimestamp {
-    let since_epoch = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
-    CqlTimestamp(i64::try_from(since_epoch.as_millis()).unwrap_or(0))
+    CqlTimestamp(unix_millis())
 }
