@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 
 import certs
 import readiness
@@ -17,6 +18,8 @@ import spec as specs
 from node import Node
 from runtime import locked, say
 from spec import CQL_PORT, ClusterError, ClusterSpec
+
+PORT_GRACE_SECONDS = 10
 
 
 def main() -> int:
@@ -61,10 +64,18 @@ def prepare(spec: ClusterSpec) -> None:
 
 
 def refuse_taken_port(node: Node) -> None:
+    # A node that was killed a moment ago may still hold it: freeing its memory comes first.
+    deadline = time.monotonic() + PORT_GRACE_SECONDS
+    while is_taken(node):
+        if time.monotonic() > deadline:
+            raise ClusterError(f"something else already listens on {node.address}:{CQL_PORT}: stop it or choose another --subnet")
+        time.sleep(0.2)
+
+
+def is_taken(node: Node) -> bool:
     with socket.socket() as probe:
         probe.settimeout(2)
-        if probe.connect_ex((node.address, CQL_PORT)) == 0:
-            raise ClusterError(f"something else already listens on {node.address}:{CQL_PORT}: stop it or choose another --subnet")
+        return probe.connect_ex((node.address, CQL_PORT)) == 0
 
 
 def start_nodes(spec: ClusterSpec, nodes: list[Node]) -> None:
@@ -106,6 +117,13 @@ def stop_node(arguments: argparse.Namespace) -> None:
         node = one_node(arguments)
         node.stop(kill=arguments.kill)
         say(f"{node} is stopped")
+
+
+def pause_node(arguments: argparse.Namespace) -> None:
+    with locked(arguments.name):
+        node = one_node(arguments)
+        node.pause()
+        say(f"{node} is paused")
 
 
 def start_node(arguments: argparse.Namespace) -> None:
@@ -176,9 +194,10 @@ def parse_arguments() -> argparse.Namespace:
     which.add_argument("--all", action="store_true", help="all clusters of this working tree")
     command("status", status, "one line of JSON per cluster")
     stop = command("stop-node", stop_node, "stop one node, keeping its data")
+    pause = command("pause-node", pause_node, "let one node answer nothing, by SIGSTOP; to the others it looks alive for a while")
     start = command("start-node", start_node, "start a stopped node, or let a paused one go on, and wait for it")
     tool = command("nodetool", nodetool, "run Cassandra's nodetool on one node")
-    for one in (stop, start, tool):
+    for one in (stop, pause, start, tool):
         one.add_argument("--name", required=True)
         one.add_argument("--node", type=int, required=True, metavar="K")
     stop.add_argument("--kill", action="store_true", help="as in a crash, by SIGKILL")

@@ -117,6 +117,12 @@ class Node:
                     raise ClusterError(f"{self} with pid {pid} survives SIGKILL: see what it hangs on in /proc/{pid}/stack")
         self.pid_file.unlink(missing_ok=True)
 
+    def pause(self) -> None:
+        pid = self.pid()
+        if pid is None:
+            raise ClusterError(f"{self} does not run, so it cannot be paused")
+        send(pid, signal.SIGSTOP)
+
     def gone_within(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
         while self.state() != "stopped":
