@@ -1,4 +1,5 @@
-# The decision benchmark: what a read of a watched table costs more because its partition might be split, and is not.
+# The decision benchmark: what a read of a watched table, and a write to it, cost more because the partition might be
+# split, and is not.
 # Needs no cluster. Results: target/bench/decision.json.
 
 # How many splits the filter holds.
@@ -7,6 +8,6 @@ SPLITS ?= 1000000
 DECISION_MAX_NS ?= 1000
 
 .PHONY: bench-decision
-bench-decision: ## Nanoseconds that a watched but unsplit partition adds to a read
+bench-decision: ## Nanoseconds that a watched but unsplit partition adds to a read and to a write
 	cargo bench --bench decision -- --splits $(SPLITS) --out target/bench \
 	    $(if $(DECISION_MAX_NS),--max-ns $(DECISION_MAX_NS))

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use crate::admin::{self, AdminState, Readiness};
 use crate::cli::check;
 use crate::config::{self, Config, TopologyMode, changed_without_restart, with_reloadable};
+use crate::pipeline::detect::top_partitions::Poll;
 use crate::pipeline::detect::{self, Recorder, WideReads};
 use crate::pipeline::service::PipelineService;
 use crate::proxy::worker::{Target, Workers};
@@ -24,7 +25,7 @@ use crate::upstream::balance::Balance;
 use crate::upstream::control::{Control, Health};
 use crate::upstream::dial::Dialer;
 use crate::upstream::pool::PoolConfig;
-use crate::wide_row::service::{Service, ServiceError};
+use crate::wide_row::service::{Role, Service, ServiceError};
 
 /// Up to this many threads carry sessions when nobody says otherwise: a sidecar is a guest on its machine.
 const AUTOMATIC_THREADS_MAX: usize = 4;
@@ -95,7 +96,11 @@ impl App {
         let suspicion = Arc::new(Notify::new());
         let schema_changed = Arc::new(Notify::new());
         let mut service = match config.control.enabled {
-            true => Some(Service::start(&config, schema_changed.clone())?),
+            true => Some(Service::start(
+                &config,
+                Role::Proxy,
+                schema_changed.clone(),
+            )?),
             false => None,
         };
         let proxy = Proxy::new(
@@ -163,8 +168,9 @@ impl App {
             )),
         });
         tasks.push(spawn(control.run()));
-        let detect = |service| detect_wide(service, reads);
-        tasks.extend(service.as_mut().and_then(detect));
+        if let Some(service) = &mut service {
+            tasks.extend(detect_wide(&config, service, reads));
+        }
         Ok(Self {
             config,
             config_path,
@@ -290,12 +296,29 @@ fn spawn(future: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
     tokio::spawn(future).abort_handle()
 }
 
-/// Detects wide partitions by what sessions see.
-fn detect_wide(service: &mut Service, reads: WideReads) -> Option<AbortHandle> {
-    let sightings = service.sightings.take()?;
-    let sink = Recorder::new(service.store.clone(), reads.clone());
-    let known = service.wide_row.known.clone();
-    Some(spawn(detect::run(sightings, known, reads, sink)))
+/// Detects wide partitions by what sessions see and, where that is configured, by what nodes say.
+pub(crate) fn detect_wide(
+    config: &Config,
+    service: &mut Service,
+    reads: WideReads,
+) -> Vec<AbortHandle> {
+    let Some(receiver) = service.sightings.take() else {
+        return Vec::new();
+    };
+    let (store, known) = (service.store.clone(), service.wide_row.known.clone());
+    let sink = Recorder::new(store.clone(), reads.clone());
+    let mut tasks = vec![spawn(detect::run(receiver, known.clone(), reads, sink))];
+    if let Some(every) = config.pipeline.poll_top_partitions {
+        let sightings = service.wide_row.sightings.clone();
+        let poll = Poll {
+            every,
+            store,
+            known,
+            sightings,
+        };
+        tasks.push(spawn(poll.run()));
+    }
+    tasks
 }
 
 pub(crate) fn bind(

@@ -45,6 +45,11 @@ fn act(command: Command) -> Result<u8, u8> {
             let done = splits::run(&config, &command);
             report(done, splits::SplitsError::exit_code)
         }
+        Command::Verify(command) => {
+            let config = load(&command.file)?;
+            let done = splits::verify(&config, &command);
+            report(done, splits::SplitsError::exit_code)
+        }
         Command::Mode(command) => {
             let config = load(&command.file)?;
             let done = mode::mode(&config, &command);

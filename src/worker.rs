@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::{Notify, watch};
 
 use crate::admin::{self, AdminState, Readiness};
-use crate::app::{AppError, bind, until_told_to_stop};
+use crate::app::{AppError, bind, detect_wide, until_told_to_stop};
 use crate::config::Config;
 use crate::pipeline::detect::WideReads;
 use crate::pipeline::service::PipelineService;
@@ -16,7 +16,7 @@ use crate::upstream::balance::Balance;
 use crate::upstream::control::{Control, Health};
 use crate::upstream::dial::Dialer;
 use crate::upstream::pool::PoolConfig;
-use crate::wide_row::service::Service;
+use crate::wide_row::service::{Role, Service};
 
 /// Splits partitions until SIGTERM or SIGINT.
 pub async fn run(config: Config, metrics: Metrics) -> Result<(), AppError> {
@@ -26,7 +26,7 @@ pub async fn run(config: Config, metrics: Metrics) -> Result<(), AppError> {
     let dialer = Dialer::new(config.upstream.connect_timeout, upstream_tls);
     let (balance, suspicion) = (Arc::new(Balance::default()), Arc::new(Notify::new()));
     let schema_changed = Arc::new(Notify::new());
-    let service = Service::start(&config, schema_changed.clone())?;
+    let mut service = Service::start(&config, Role::Worker, schema_changed.clone())?;
     let pool = PoolConfig::new(
         dialer.clone(),
         config.upstream.credentials.clone(),
@@ -34,7 +34,10 @@ pub async fn run(config: Config, metrics: Metrics) -> Result<(), AppError> {
         suspicion.clone(),
     );
     let known = service.wide_row.known.clone();
-    let pipeline = PipelineService::start(&config, known, Arc::new(pool), WideReads::default())?;
+    let reads = WideReads::default();
+    let pipeline = PipelineService::start(&config, known, Arc::new(pool), reads.clone())?;
+    // No sessions see anything here, but nodes may be asked.
+    let detect = detect_wide(&config, &mut service, reads);
     let control = Control {
         config: config.upstream.clone(),
         dialer,
@@ -66,6 +69,9 @@ pub async fn run(config: Config, metrics: Metrics) -> Result<(), AppError> {
     });
     if stopped.await.is_err() {
         tracing::error!("stopping panicked; please report this");
+    }
+    for task in detect {
+        task.abort();
     }
     for task in [serve, follow, ready] {
         task.abort();

@@ -116,6 +116,7 @@ fn is_metric(text: &str) -> bool {
         "narrows_filter_",
         "narrows_follow_",
         "narrows_lookup_",
+        "narrows_pipeline_",
         "narrows_redis_",
         "narrows_validation_",
     ];

@@ -1,18 +1,21 @@
 //! What the decision costs, and its parts. Each is timed over the same requests.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use narrows::protocol::header::{Header, Version, opcode};
 use narrows::protocol::request::parameters::Parameters;
+use narrows::protocol::splitter::View;
 use narrows::protocol::types::Cursor;
-use narrows::proxy::{Statement, might_be_answered};
+use narrows::proxy::{SightedReads, Statement, WatchedWrites, might_be_answered};
 use narrows::statement::{Shape, classify};
 use narrows::telemetry::metrics;
+use narrows::wide_row::guards::Guards;
 use narrows::wide_row::known::Known;
 
-use crate::requests::{self, KEYSPACE, TABLE, TEXT};
+use crate::requests::{self, ELSEWHERE, KEYSPACE, TABLE, TEXT, WRITE};
 
 /// Requests that are timed together.
 const BATCH: usize = 1_000;
@@ -29,6 +32,12 @@ pub(crate) struct Figures {
     table: f64,
     /// What a table that is not watched costs.
     unwatched: f64,
+    /// Besides the decision: which partition is read is remembered, and the head of the reply looked at.
+    sighting: f64,
+    /// A write from the bytes of its values to its reply: its key is held against the filter twice, and remembered between.
+    write: f64,
+    /// The same to a table that nobody watches: its name is remembered, in case somebody does by the time of the reply.
+    unwatched_write: f64,
     pub(crate) false_positive_rate: f64,
 }
 
@@ -38,13 +47,22 @@ impl Figures {
         (self.decision - self.unwatched).max(0.1)
     }
 
-    pub(crate) fn named(&self) -> [(&'static str, f64); 5] {
+    /// The same of a write.
+    pub(crate) fn write_added_ns(&self) -> f64 {
+        (self.write - self.unwatched).max(0.1)
+    }
+
+    pub(crate) fn named(&self) -> [(&'static str, f64); 9] {
         [
             ("added", self.added_ns()),
             ("decision", self.decision),
             ("parameters", self.parameters),
             ("table", self.table),
             ("unwatched", self.unwatched),
+            ("sighting", self.sighting),
+            ("write", self.write),
+            ("write_added", self.write_added_ns()),
+            ("unwatched_write", self.unwatched_write),
         ]
     }
 }
@@ -66,16 +84,61 @@ pub(crate) fn measure(splits: usize, partitions: usize, rounds: usize) -> Result
         "the requests are understood, and their partitions are not split"
     );
     let watched = known.table(KEYSPACE, TABLE);
-    watched.context("the table is watched")?;
+    let watched = watched.context("the table is watched")?;
+    let (reads, reply) = (SightedReads::default(), requests::reply());
+    let look = |body: &[u8]| {
+        let reply = View {
+            header: reply_header(reply.len()),
+            body: black_box(&reply),
+            complete: true,
+        };
+        let told = reads.look(&watched, &statement, &parameters(body)?, reply)?;
+        Some(told > 0)
+    };
+    ensure!(
+        bodies.iter().all(|body| look(body) == Some(false)),
+        "all replies are looked at, and none is worth telling"
+    );
+    let [writes, elsewhere] = {
+        let guards = Guards::new(Arc::default(), runtime.handle().clone());
+        [WRITE, ELSEWHERE].map(|text| WatchedWrites::new(guards.clone(), text))
+    };
+    let insert = Statement::new(classify(WRITE, || false), WRITE, None);
+    // A RESULT of the kind Void.
+    let done = 1_i32.to_be_bytes();
+    let reply = || View {
+        header: reply_header(done.len()),
+        body: black_box(&done),
+        complete: true,
+    };
+    let write = |body: &[u8]| {
+        let watched = known.table(black_box(KEYSPACE), TABLE)?;
+        Some(writes.pass((&known, &watched), &insert, &parameters(body)?, reply()))
+    };
+    let write_elsewhere = |_: &[u8]| Some(elsewhere.pass_unwatched(black_box(&known), reply()));
+    ensure!(
+        write_elsewhere(&[]) == Some(true),
+        "nobody watches the other table"
+    );
+    let passed = bodies.iter().filter(|body| write(body) == Some(true));
+    ensure!(
+        passed.count() as f64 / partitions as f64 > 1.0 - MIGHT_MAX,
+        "the writes are understood, and touch nothing that is split"
+    );
     let best = |work: &dyn Fn(&[u8]) -> Option<bool>| {
         let rounds = (0..rounds).map(|_| per_request(&bodies, work));
         rounds.fold(f64::INFINITY, f64::min)
     };
+    let parameters_ns = best(&|body| Some(black_box(parameters(body)?).values.is_empty()));
     Ok(Figures {
         decision: best(&decide),
-        parameters: best(&|body| Some(black_box(parameters(body)?).values.is_empty())),
+        parameters: parameters_ns,
+        // The values are read once for both.
+        sighting: (best(&look) - parameters_ns).max(0.1),
         table: best(&|_| Some(black_box(known.table(black_box(KEYSPACE), TABLE)).is_some())),
         unwatched: best(&|_| Some(black_box(known.table(black_box(KEYSPACE), "other")).is_some())),
+        write: best(&write),
+        unwatched_write: best(&write_elsewhere),
         false_positive_rate,
     })
 }
@@ -94,6 +157,16 @@ const HEADER: Header = Header {
     opcode: opcode::EXECUTE,
     length: 0,
 };
+
+fn reply_header(length: usize) -> Header {
+    Header {
+        version: 0x85,
+        flags: 0,
+        stream: 7,
+        opcode: opcode::RESULT,
+        length: u32::try_from(length).unwrap_or(u32::MAX),
+    }
+}
 
 fn parameters(body: &[u8]) -> Option<Parameters<'_>> {
     Parameters::read(Version::V5, &mut Cursor::new(body)).ok()

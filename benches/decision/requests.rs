@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use narrows::filter::{FusePolicy, Installed, Policies, TableFilter};
+use narrows::protocol::response::result::kind;
 use narrows::protocol::types::Write;
 use narrows::schema::{ClusteringColumn, Column, CqlType, TableSchema};
 use narrows::wide_row::clock::{BootClock, Clock};
@@ -13,14 +14,20 @@ use narrows::wide_row::known::{Known, Watched};
 use narrows::wide_row::metrics::TableMetrics;
 use narrows::wide_row::names::{PartitionKey, TableName};
 use narrows::wide_row::slot::{StoreSlot, TableShards};
+use narrows::wide_row::store::Described;
 use narrows::wide_row::validate::Validations;
 use narrows::wide_row::watched::WatchedTable;
 use tokio::runtime::Handle;
+use uuid::Uuid;
 
 pub(crate) const KEYSPACE: &str = "plant";
 pub(crate) const TABLE: &str = "reading";
 pub(crate) const TEXT: &str =
     "SELECT ts, value FROM plant.reading WHERE series = ? AND day = ? AND ts >= ? LIMIT ?";
+pub(crate) const WRITE: &str =
+    "INSERT INTO plant.reading (series, day, ts, value) VALUES (?, ?, ?, ?)";
+/// A table that nobody watches.
+pub(crate) const ELSEWHERE: &str = "INSERT INTO plant.other (series, day) VALUES (?, ?)";
 const DAYS: usize = 100;
 const STALENESS: Duration = Duration::from_secs(3600);
 
@@ -44,8 +51,15 @@ pub(crate) fn known(splits: usize, runtime: &Handle) -> Result<Known> {
     );
     let filter = filter(splits, shards as usize)?;
     let watched = Watched::new(settings, filter, freshness, validations, metrics);
-    watched.set_schema(Some(Arc::new(schema())));
+    let described = Described {
+        table_id: Some(Uuid::nil()),
+        columns: None,
+        schema: Some(Arc::new(schema())),
+    };
+    watched.set_seen(true, described.table_id);
+    watched.set_schema(&described);
     let known = Known::new(Freshness::new(Arc::new(BootClock), STALENESS));
+    known.catalog.record(BootClock.now());
     known.set([Arc::new(watched)]);
     Ok(known)
 }
@@ -103,6 +117,22 @@ fn body(number: usize) -> Vec<u8> {
     body.put_bytes(Some(&1_700_000_000_000_i64.to_be_bytes()));
     body.put_bytes(Some(&100_i32.to_be_bytes()));
     body.put_int(5000);
+    body
+}
+
+/// A page of the original: 100 rows, the last there are, without the columns' names (native_protocol_v5 §4.2.5.2).
+pub(crate) fn reply() -> Vec<u8> {
+    const NO_METADATA: i32 = 0x04;
+    const ROWS: i32 = 100;
+    let mut body = Vec::new();
+    body.put_int(kind::ROWS);
+    body.put_int(NO_METADATA);
+    body.put_int(2);
+    body.put_int(ROWS);
+    for row in 0..i64::from(ROWS) {
+        body.put_bytes(Some(&row.to_be_bytes()));
+        body.put_bytes(Some(&(row as f64).to_be_bytes()));
+    }
     body
 }
 

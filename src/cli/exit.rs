@@ -4,6 +4,8 @@
 pub const OK: u8 = 0;
 /// The configuration or the command line is wrong; starting again will not help.
 pub const CONFIGURATION: u8 = 64;
+/// A split in service was not equal to its original.
+pub const DIFFERENCE: u8 = 65;
 /// Cassandra cannot be reached, or its version is not supported; starting again may help.
 pub const UPSTREAM_UNAVAILABLE: u8 = 69;
 /// A fault of ours.

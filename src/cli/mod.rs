@@ -1,4 +1,4 @@
-//! The command line: `narrows run`, `check`, `schema`, `explain`, `splits` and `mode`, and help that answers the first questions.
+//! The command line: `narrows run`, `check`, `schema`, `explain`, `splits`, `verify` and `mode`, and help that answers the first questions.
 
 pub mod check;
 pub mod exit;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::wide_row::watched::SHARDS_MAX;
-use splits::arguments::{ModeArguments, SplitsCommand};
+use splits::arguments::{ModeArguments, SplitsCommand, Verify};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,6 +26,7 @@ Examples:
   narrows schema print                          the control keyspace, for a DBA to read and run
   narrows explain \"SELECT …\"                  from where it would be answered, and why
   narrows splits list                           what is split, and what is on its way
+  narrows verify plant.reading                  compare what is split with the originals now
   narrows mode plant.reading detect             find wide partitions, split and serve none
   NARROWS__UPSTREAM__CONTACT_POINTS=10.0.0.1,10.0.0.2 narrows run
 
@@ -41,6 +42,7 @@ default.
 Exit codes:
   0   stopped as asked, or the check found nothing wrong
   64  wrong configuration or command line; nothing was started
+  65  `verify` found a split that is not equal to its original
   69  upstream unavailable, or of a version that is not supported
   70  internal error, please report it
   71  an address to listen on is taken or not ours
@@ -55,6 +57,20 @@ Examples:
 Values are CQL constants: a text has quotes of its own within those of the shell, a list for
 IN ? is \"(1, 2)\". Without values it says whether the statement could be answered from buckets,
 whatever they are. Reads the control keyspace as of now, and no rows; changes nothing.";
+
+const VERIFY_EXAMPLES: &str = "\
+Examples:
+  narrows verify                                 all splits in service of all watched tables
+  narrows verify plant.reading
+  narrows verify plant.reading \"'s1'\" 7 --dry-run
+  narrows verify --json | jq -r 'select(.result != \"equal\") | .key | join(\",\")'
+
+Both sides are read whole at consistency ALL and compared cell by cell, as a worker does before a
+split is read and every pipeline.audit_every after, with the pauses of pipeline.throttle. What
+differs is read again for half a minute. If it still does, somebody wrote around the proxies: the
+split goes out of service and the table to mode detect, unless --dry-run. Ctrl-C ends it with what
+was found. Exit code 65: a difference; 69: something could not be compared, such as with a node
+down.";
 
 const MODE_EXAMPLES: &str = "\
 Examples:
@@ -107,6 +123,9 @@ pub enum Command {
     /// See what is split and how far it is, add, roll back, pause
     #[command(subcommand, arg_required_else_help = true)]
     Splits(SplitsCommand),
+    /// Compare what is split with the originals now; what differs goes out of service
+    #[command(after_help = VERIFY_EXAMPLES)]
+    Verify(Verify),
     /// Show or change how far Narrows goes with a table: off, detect or serve
     #[command(after_help = MODE_EXAMPLES)]
     Mode(ModeArguments),
@@ -263,6 +282,7 @@ mod tests {
             "narrows explain --help",
             "narrows splits --help",
             "narrows splits rollback --help",
+            "narrows verify --help",
             "narrows mode --help",
         ] {
             assert_eq!(parse_words(line).expect_err("printed"), exit::OK, "{line}");

@@ -268,6 +268,7 @@ pub struct Control {
 pub struct Pipeline {
     /// `narrows worker` runs it in any case.
     pub enabled: bool,
+    /// Those that are read, copied or compared.
     pub splits_at_a_time: usize,
     /// `None`: as much as the throttle allows.
     pub bytes_per_second: Option<u64>,
@@ -277,6 +278,10 @@ pub struct Pipeline {
     pub lease: Duration,
     /// How long a guard waits before the copy begins; `None`: as long as the cluster's timeouts ask for.
     pub settle: Option<Duration>,
+    /// Since a split in service was compared with its original until that is done again; `None`: not again.
+    pub audit_every: Option<Duration>,
+    /// How often nodes are asked for their largest partitions; `None`: never.
+    pub poll_top_partitions: Option<Duration>,
 }
 
 /// `[redis]`: the cache that a fleet shares.

@@ -10,6 +10,11 @@ use super::{Pipeline, values};
 const LEASE_MIN: Duration = Duration::from_secs(3);
 /// More at a time would only wait for each other.
 const SPLITS_MAX: usize = 64;
+/// More often would only be a load.
+const AUDIT_MIN: Duration = Duration::from_secs(1);
+const AUDIT_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
+/// Nodes write their lists every hour at most.
+const POLL_MIN: Duration = Duration::from_secs(1);
 
 impl Default for Pipeline {
     fn default() -> Self {
@@ -20,6 +25,8 @@ impl Default for Pipeline {
             throttle: true,
             lease: Duration::from_secs(30),
             settle: None,
+            audit_every: Some(Duration::from_secs(7 * 24 * 3600)),
+            poll_top_partitions: None,
         }
     }
 }
@@ -41,5 +48,12 @@ pub(super) fn read(mut section: Section<'_>) -> Pipeline {
         values::whole_seconds(LEASE_MIN..=WAIT_MAX),
     );
     pipeline.settle = section.optional("settle", values::duration(Duration::ZERO..=WAIT_MAX));
+    section.set(
+        "audit_every",
+        &mut pipeline.audit_every,
+        values::duration_or_off(AUDIT_MIN..=AUDIT_MAX),
+    );
+    pipeline.poll_top_partitions =
+        section.optional("poll_top_partitions", values::duration(POLL_MIN..=WAIT_MAX));
     pipeline
 }

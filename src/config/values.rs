@@ -103,6 +103,18 @@ pub(super) fn duration(
     }
 }
 
+/// A duration within the range, or none.
+pub(super) fn duration_or_off(
+    range: RangeInclusive<Duration>,
+) -> impl FnOnce(&Setting) -> Checked<Option<Duration>> {
+    move |setting| match setting.text() {
+        Some("off") => Ok(None),
+        _ => duration(range)(setting)
+            .map(Some)
+            .map_err(|error| format!("{error}, or \"off\"")),
+    }
+}
+
 /// A duration that is kept as a number of seconds.
 pub(super) fn whole_seconds(
     range: RangeInclusive<Duration>,

@@ -1,5 +1,10 @@
 //! Removes what nobody reads any more: buckets of generations that are over for a day, and their layouts. Never sooner: a
 //! scan that began on them may still go on, and a person may want to look. Nothing here touches an original.
+//!
+//! `tables` drops whole split tables, `orphans` removes all that is left of a table that is gone.
+
+pub mod orphans;
+pub mod tables;
 
 use std::time::Duration;
 
@@ -9,21 +14,20 @@ use super::work::WorkError;
 use crate::protocol::types::Value;
 use crate::schema::TableSchema;
 use crate::statement::quoted;
-use crate::upstream::pool::SubRead;
-use crate::wide_row::clock::unix_millis;
+use crate::upstream::pool::{PoolError, SubRead};
 use crate::wide_row::layout::LayoutId;
 use crate::wide_row::names::{Generation, TableName, Version};
 use crate::wide_row::state::State;
 use crate::wide_row::store::{HIDDEN, Split, SplitId, Store, StoreError};
 
-pub(super) const GRACE: Duration = Duration::from_secs(24 * 3600);
+const GRACE: Duration = Duration::from_secs(24 * 3600);
 /// In one pass; the next one finds the others.
 const CANDIDATES_MAX: usize = 10_000;
 /// About what a request to delete a bucket takes.
 const DELETE_BYTES: usize = 256;
 
 /// The generations whose buckets can go, the oldest first, and the one that is the oldest to stay.
-pub(super) fn removable(
+fn removable(
     split: &Split,
     epoch_moved_millis: i64,
     now_millis: i64,
@@ -50,19 +54,20 @@ pub(super) fn removable(
 }
 
 /// A split that may have something to remove.
-pub(super) struct Candidate {
+pub struct Candidate {
     id: SplitId,
     /// When its shard was last taken out of service.
     epoch_moved_millis: i64,
 }
 
-/// Splits of a table that may have something to remove.
-pub(super) async fn candidates(
+/// Splits of a table that may have something to remove at this time, in milliseconds since 1970.
+pub async fn candidates(
     store: &Store,
     table: &TableName,
     shards: u32,
+    now_millis: i64,
 ) -> Result<Vec<Candidate>, StoreError> {
-    let young = unix_millis().saturating_sub(i64::try_from(GRACE.as_millis()).unwrap_or(i64::MAX));
+    let young = now_millis.saturating_sub(i64::try_from(GRACE.as_millis()).unwrap_or(i64::MAX));
     let mut found = Vec::new();
     for shard in store.read_shards(table, shards).await? {
         let read = store.read_rows(table, shard.shard, Version(0), |row| {
@@ -86,18 +91,19 @@ pub(super) async fn candidates(
     Ok(found)
 }
 
-/// Deletes the buckets of all generations that can go. Returns how many buckets there were.
-pub(super) async fn clean_up(
+/// Deletes the buckets of all generations that can go at this time. Returns how many buckets there were.
+pub async fn clean_up(
     (store, requests): (&Store, &Requests),
     schema: &TableSchema,
     candidate: &Candidate,
+    now_millis: i64,
 ) -> Result<usize, WorkError> {
     let id = &candidate.id;
     let Some(split) = store.read_split(id).await? else {
         return Ok(0);
     };
-    let Some((generations, keep)) = removable(&split, candidate.epoch_moved_millis, unix_millis())
-    else {
+    let removable = removable(&split, candidate.epoch_moved_millis, now_millis);
+    let Some((generations, keep)) = removable else {
         return Ok(0);
     };
     let partition = Partition::new(schema, &id.key).ok_or(WorkError::NoSchema)?;
@@ -114,8 +120,18 @@ pub(super) async fn clean_up(
         };
         for bucket in 0..layout.buckets.len() {
             let place = (layout.split_table.as_str(), generation, bucket as i32);
-            delete(requests, schema, &partition, place).await?;
-            removed += 1;
+            match delete(requests, schema, &partition, place).await {
+                Ok(()) => removed += 1,
+                // With a table that somebody has dropped, its buckets are gone.
+                Err(error) if is_no_table(&error) => {
+                    let name = TableName::new(&schema.keyspace, &layout.split_table);
+                    match store.describe(&name).await?.table_id {
+                        None => break,
+                        Some(_) => return Err(error),
+                    }
+                }
+                Err(error) => return Err(error),
+            }
         }
         store.delete_layout(&layout_id).await?;
     }
@@ -123,6 +139,12 @@ pub(super) async fn clean_up(
         .set_oldest(id, split.standing.generation, keep)
         .await?;
     Ok(removed)
+}
+
+/// Whether an error may be that of a table which does not exist: native_protocol_v5 §9, Invalid.
+fn is_no_table(error: &WorkError) -> bool {
+    const INVALID: i32 = 0x2200;
+    matches!(error, WorkError::Request(PoolError::Refused { code, .. }) if *code == INVALID)
 }
 
 async fn delete(
@@ -168,7 +190,7 @@ mod tests {
 
     const HOUR: i64 = 3_600_000;
 
-    fn split(state: State, epochs: (i32, i32), detected: i64, changed: i64) -> Split {
+    pub(super) fn split(state: State, epochs: (i32, i32), detected: i64, changed: i64) -> Split {
         Split {
             version: Version(1),
             standing: Standing {

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use super::partition::Partition;
-use crate::protocol::types::Value;
-use crate::schema::{CqlType, TableSchema};
+use crate::schema::TableSchema;
 use crate::wide_row::clock::unix_millis;
 use crate::wide_row::state::PreSplitData;
 use crate::wide_row::watched::WatchedTable;
 
 /// A partition that may still be written.
-pub(super) struct Open {
-    pub(super) reason: String,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Open {
+    pub reason: String,
     /// When it would be closed if nothing is written any more, in milliseconds since 1970.
-    pub(super) closed_at: i64,
+    pub closed_at: i64,
 }
 
 /// `None`: it is closed. Rows without cells have no write time: they count as written when the partition was found.
@@ -34,7 +34,7 @@ pub(super) fn still_open(
             closed_at: newest,
         });
     }
-    let end = bucket_end(settings, schema, partition);
+    let end = settings.accepted_until(schema, &partition.key);
     if end.is_some_and(|end| end <= now) {
         return None;
     }
@@ -58,7 +58,7 @@ pub(super) fn newest_allowed(
     guarded_millis: i64,
     hint_window: Duration,
 ) -> i64 {
-    let end = bucket_end(settings, schema, partition);
+    let end = settings.accepted_until(schema, &partition.key);
     let newest = match end.is_some_and(|end| end <= guarded_millis) {
         true => guarded_millis,
         false => guarded_millis.saturating_sub(millis(settings.quiet_for.max(hint_window))),
@@ -68,25 +68,6 @@ pub(super) fn newest_allowed(
 
 /// Clocks of one cluster differ by less.
 const CLOCK_SKEW_MILLIS: i64 = 60_000;
-
-/// When the partition's time bucket is over and nothing is accepted for it any more.
-fn bucket_end(settings: &WatchedTable, schema: &TableSchema, partition: &Partition) -> Option<i64> {
-    let column = settings.time_bucket_column.as_ref()?;
-    let (width, limit) = (settings.time_bucket_width?, settings.accept_limit?);
-    let place = schema.partition_index(column)?;
-    let Some(Value::Bytes(bytes)) = partition.values().nth(place) else {
-        return None;
-    };
-    let start = match schema.partition_key.get(place)?.cql_type {
-        CqlType::Timestamp => i64::from_be_bytes(bytes.try_into().ok()?),
-        CqlType::Date => {
-            let days = i64::from(u32::from_be_bytes(bytes.try_into().ok()?)) - (1 << 31);
-            days.checked_mul(86_400_000)?
-        }
-        _ => return None,
-    };
-    start.checked_add(millis(width))?.checked_add(millis(limit))
-}
 
 fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)

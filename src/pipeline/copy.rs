@@ -13,7 +13,7 @@ use super::fail_point;
 use super::lifetime::{Lifetimes, Marker};
 use super::partition::{ALL, Partition};
 use super::plan::StageError;
-use super::report::Report;
+use super::report::{Report, Reporting};
 use super::requests::Requests;
 use super::scan::{Position, Scan, ScanError};
 use crate::protocol::request::batch::OwnBatch;
@@ -23,8 +23,9 @@ use crate::schema::order::compare_clustering;
 use crate::upstream::pool::Prepared;
 use crate::wide_row::layout::Layout;
 
-/// Unlogged batches of one partition are one mutation; these are far below what a commit log takes.
-const BATCH_BYTES: usize = 128 << 10;
+/// Unlogged batches of one partition are one mutation; these are far below what a commit log takes. One is this share of
+/// what a request reads: writing is more work.
+const BATCHES_PER_PAGE: usize = 8;
 const BATCHES_AT_A_TIME: usize = 4;
 /// The write time of markers of rows without cells. Nothing can be compared with it: what could delete such a row ends
 /// its generation.
@@ -40,14 +41,16 @@ pub struct Copying<'a> {
     pub now: i32,
     /// No cell may be newer: the partition would not be closed.
     pub newest_micros: i64,
+    /// Told the rows and bytes of every page once it is written.
+    pub written: &'a dyn Fn(u64, u64),
 }
 
 /// How far a copy has come.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Copied {
+struct Copied {
     position: Position,
-    pub row_count: u64,
-    pub byte_count: u64,
+    row_count: u64,
+    byte_count: u64,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -70,7 +73,7 @@ impl Copying<'_> {
         &self,
         checkpoint: Option<&[u8]>,
         report: &Report<'_>,
-    ) -> Result<Copied, CopyError> {
+    ) -> Result<(), CopyError> {
         let mut copied = checkpoint.and_then(Copied::read).unwrap_or_default();
         let writer = Writer::prepare(self).await?;
         let position = copied.position.clone();
@@ -87,7 +90,9 @@ impl Copying<'_> {
             let write = async { writer.write(&rows).await };
             let read = async { Ok::<_, CopyError>(scan.next().await?) };
             let (written, next) = tokio::try_join!(write, read)?;
-            copied.row_count += rows.len() as u64;
+            let count = rows.len() as u64;
+            (self.written)(count, written);
+            copied.row_count += count;
             copied.byte_count += written;
             copied.position = position;
             rows = next;
@@ -96,7 +101,7 @@ impl Copying<'_> {
             let saved = report.progress(counted, || copied.checkpoint()).await;
             saved.map_err(StageError::from)?;
         }
-        Ok(copied)
+        Ok(())
     }
 }
 
@@ -174,7 +179,7 @@ impl<'a> Writer<'a> {
             now,
         };
         let markers = lifetimes.markers(rows).await?;
-        let mut batches = Batches::default();
+        let mut batches = Batches::of(requests.request_bytes() / BATCHES_PER_PAGE);
         for (row, marker) in rows.iter().zip(markers) {
             let newest = row.newest_write();
             if newest.is_some_and(|newest| newest > self.copying.newest_micros) {
@@ -268,14 +273,22 @@ impl<'a> Writer<'a> {
 }
 
 /// Batches of one bucket each, in order.
-#[derive(Default)]
 struct Batches {
     done: Vec<(i32, OwnBatch)>,
+    /// About how large one may become.
+    bytes: usize,
 }
 
 impl Batches {
+    fn of(bytes: usize) -> Self {
+        Self {
+            done: Vec::new(),
+            bytes,
+        }
+    }
+
     fn push(&mut self, bucket: i32, id: &[u8], values: &[Value<'_>]) {
-        let fits = |(last, batch): &(i32, OwnBatch)| *last == bucket && batch.bytes() < BATCH_BYTES;
+        let fits = |(last, batch): &(i32, OwnBatch)| *last == bucket && batch.bytes() < self.bytes;
         if !self.done.last().is_some_and(fits) {
             self.done.push((bucket, OwnBatch::default()));
         }

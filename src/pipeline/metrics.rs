@@ -1,9 +1,9 @@
 //! What the pipeline counts.
 
-use std::collections::HashMap;
-
 use metrics::{Counter, counter, gauge};
 
+use super::finding::Finding;
+use super::queue::Queue;
 use crate::wide_row::clock::unix_millis;
 use crate::wide_row::names::TableName;
 use crate::wide_row::state::State;
@@ -12,22 +12,11 @@ pub(super) const TRANSITIONS_TOTAL: &str = "narrows_pipeline_transitions_total";
 pub(super) const COPIED_ROWS_TOTAL: &str = "narrows_pipeline_copied_rows_total";
 pub(super) const COPIED_BYTES_TOTAL: &str = "narrows_pipeline_copied_bytes_total";
 pub(super) const DIFFERENCES_TOTAL: &str = "narrows_pipeline_verify_differences_total";
+pub(super) const AUDITS_TOTAL: &str = "narrows_pipeline_audits_total";
 pub(super) const TAKEOVERS_TOTAL: &str = "narrows_pipeline_lease_takeovers_total";
 
 pub(super) const SPLITS: &str = "narrows_pipeline_splits";
 pub(super) const OLDEST_SECONDS: &str = "narrows_pipeline_oldest_seconds";
-
-/// States that wait for work.
-const WORK: [State; 8] = [
-    State::Detected,
-    State::Planned,
-    State::Guarded,
-    State::Copying,
-    State::Verifying,
-    State::Completed,
-    State::Failed,
-    State::Refused,
-];
 
 pub struct Metrics {
     transitions: [Counter; State::ALL.len()],
@@ -35,6 +24,8 @@ pub struct Metrics {
     bytes: Counter,
     /// Copies that were not equal to their originals.
     pub differences: Counter,
+    /// Splits in service that were compared again, by what was found.
+    audits: [Counter; 3],
     /// Splits that another worker had begun.
     pub takeovers: Counter,
 }
@@ -47,6 +38,8 @@ impl Metrics {
             rows: counter!(COPIED_ROWS_TOTAL),
             bytes: counter!(COPIED_BYTES_TOTAL),
             differences: counter!(DIFFERENCES_TOTAL),
+            audits: ["equal", "differs", "unproven"]
+                .map(|outcome| counter!(AUDITS_TOTAL, "outcome" => outcome)),
             takeovers: counter!(TAKEOVERS_TOTAL),
         }
     }
@@ -58,16 +51,27 @@ impl Metrics {
         }
     }
 
-    /// How many splits of a table wait in each state, and since when.
-    pub(super) fn waiting(&self, table: &TableName, counts: &HashMap<State, (usize, i64)>) {
-        for state in WORK {
-            let (count, since) = counts.get(&state).copied().unwrap_or((0, i64::MAX));
+    pub(super) fn audited(&self, finding: &Finding) {
+        let [equal, differs, unproven] = &self.audits;
+        let counter = match finding {
+            Finding::Equal(_) => equal,
+            Finding::Differs(_) => differs,
+            Finding::Unproven(_) => unproven,
+        };
+        counter.increment(1);
+    }
+
+    /// How many splits of a table are in each state, and since when the oldest waits there for work.
+    pub(super) fn splits(&self, table: &TableName, queue: &Queue) {
+        let oldest = queue.oldest(table);
+        for state in State::ALL {
+            let since = oldest.get(&state).copied().unwrap_or(i64::MAX);
             let age = unix_millis().saturating_sub(since).max(0) as f64 / 1000.0;
             let labels = [
                 ("table", table.to_string()),
                 ("state", state.as_str().to_owned()),
             ];
-            gauge!(SPLITS, &labels).set(count as f64);
+            gauge!(SPLITS, &labels).set(queue.count(table, state) as f64);
             gauge!(OLDEST_SECONDS, &labels).set(age);
         }
     }

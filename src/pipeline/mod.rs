@@ -3,13 +3,15 @@
 //! All that a split has reached is in `wide_row`, so any worker may die at any line and another goes on. Nothing here ever
 //! writes to an original. `proxy` and `pipeline` do not know each other: they meet in `wide_row`.
 
+pub mod audit;
 pub mod cells;
 mod checksum;
-mod cleanup;
+pub mod cleanup;
 mod closed;
 pub mod copy;
 pub mod detect;
 mod fail_point;
+pub mod finding;
 pub mod lifetime;
 pub mod metrics;
 pub mod partition;
@@ -21,9 +23,11 @@ pub mod requests;
 mod runner;
 pub mod scan;
 pub mod service;
-mod settle;
+pub mod settle;
 mod stage;
 pub mod strategy;
+pub mod survey;
+mod tally;
 pub mod throttle;
 pub mod verify;
 pub mod work;

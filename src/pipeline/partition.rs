@@ -1,6 +1,6 @@
 //! One partition of an original, as background work asks for it.
 
-use crate::protocol::types::{Cursor, Value};
+use crate::protocol::types::Value;
 use crate::schema::TableSchema;
 use crate::wide_row::names::{Generation, PartitionKey};
 use crate::wide_row::store::HIDDEN;
@@ -18,22 +18,10 @@ pub struct Partition {
 impl Partition {
     /// `None`: the key is not one of this table.
     pub fn new(schema: &TableSchema, key: &PartitionKey) -> Option<Self> {
-        let components = match schema.partition_key.len() {
-            0 => return None,
-            1 => vec![key.bytes().to_vec()],
-            count => {
-                let mut cursor = Cursor::new(key.bytes());
-                let mut components = Vec::with_capacity(count);
-                for _ in 0..count {
-                    components.push(cursor.short_bytes().ok()?.to_vec());
-                    (cursor.byte().ok()? == 0).then_some(())?;
-                }
-                cursor.rest().is_empty().then_some(components)?
-            }
-        };
+        let components = key.components(schema.partition_key.len())?;
         Some(Self {
             key: key.clone(),
-            components,
+            components: components.into_iter().map(<[u8]>::to_vec).collect(),
         })
     }
 

@@ -1,12 +1,17 @@
-//! Plans a split: reads the whole partition once, counts it, and finds the boundaries of its buckets.
+//! Plans a split: reads the whole partition once, counts it, finds the boundaries of its buckets, and says whether it is one
+//! to split. A worker writes that down; `narrows splits add --dry-run` only tells it.
 
 use std::cmp::Ordering;
+use std::time::Duration;
+
+pub use super::closed::Open;
 
 use super::cells::Row;
 use super::checksum::Checksum;
+use super::closed;
 use super::fail_point;
 use super::partition::Partition;
-use super::report::{Halt, Report};
+use super::report::{Halt, Reporting};
 use super::requests::Requests;
 use super::scan::{Position, Scan, ScanError};
 use super::strategy::{EventBucketPartitionSplitStrategy, PartitionSplitStrategy};
@@ -52,7 +57,7 @@ impl Planning<'_> {
     pub async fn run(
         &self,
         checkpoint: Option<&[u8]>,
-        report: &Report<'_>,
+        report: &impl Reporting,
     ) -> Result<Draft, StageError> {
         let read = checkpoint.and_then(|bytes| Draft::read(bytes, self.settings));
         let mut draft = read.unwrap_or_else(|| Draft::new(self.settings));
@@ -78,6 +83,40 @@ impl Planning<'_> {
     }
 }
 
+/// What is to become of a partition that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Split,
+    NotWide,
+    /// It may still be written.
+    Open(Open),
+    /// Its rows did not come in the order that the schema says.
+    Disordered,
+}
+
+impl Planning<'_> {
+    /// `detected_millis`: when the partition was found, for rows that have no write time.
+    pub fn judge(&self, draft: &Draft, detected_millis: i64, hint_window: Duration) -> Verdict {
+        if draft.byte_count < self.settings.wide_bytes {
+            return Verdict::NotWide;
+        }
+        let (schema, partition, data) = (self.schema, self.partition, draft.data());
+        let open = closed::still_open(
+            detected_millis,
+            self.settings,
+            schema,
+            partition,
+            &data,
+            hint_window,
+        );
+        match open {
+            Some(open) => Verdict::Open(open),
+            None if !draft.is_in_order(schema) => Verdict::Disordered,
+            None => Verdict::Split,
+        }
+    }
+}
+
 impl Draft {
     fn new(settings: &WatchedTable) -> Self {
         Self {
@@ -93,6 +132,14 @@ impl Draft {
         }
     }
 
+    /// Of these rows, as if they had been read.
+    #[cfg(test)]
+    pub(crate) fn of(settings: &WatchedTable, rows: impl Iterator<Item = Row>) -> Self {
+        let mut draft = Self::new(settings);
+        rows.for_each(|row| draft.add(&row, 0));
+        draft
+    }
+
     fn add(&mut self, row: &Row, now: i32) {
         self.row_count += 1;
         self.byte_count += row.bytes as u64;
@@ -102,7 +149,7 @@ impl Draft {
     }
 
     /// Whether every bucket begins behind the one before it.
-    pub fn is_in_order(&self, schema: &TableSchema) -> bool {
+    fn is_in_order(&self, schema: &TableSchema) -> bool {
         let firsts = self.strategy.buckets().iter().skip(1);
         let firsts: Vec<Vec<&[u8]>> = firsts
             .map(|bucket| bucket.first.iter().map(|value| &**value).collect())

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use super::tally::Tally;
 use crate::wide_row::clock::unix_millis;
 use crate::wide_row::names::{TableName, Version};
 use crate::wide_row::state::State;
@@ -15,8 +16,14 @@ const PAUSE_MAX: Duration = Duration::from_secs(300);
 
 #[derive(Default)]
 pub(super) struct Queue {
-    shards: HashMap<(TableName, i32), ShardView>,
+    shards: HashMap<(TableName, i32), Shard>,
     waiting: HashMap<SplitId, Waiting>,
+}
+
+#[derive(Default)]
+struct Shard {
+    view: ShardView,
+    tally: Tally,
 }
 
 struct Waiting {
@@ -38,25 +45,27 @@ impl Queue {
         shards: u32,
     ) -> Result<(), StoreError> {
         for polled in store.read_shards(table, shards).await? {
-            let view = self.shards.entry((table.clone(), polled.shard));
-            let view = *view.or_default();
-            let Next::ReadAbove(since) = view.next(&polled) else {
+            let shard = self.shards.entry((table.clone(), polled.shard));
+            let shard = shard.or_default();
+            let Next::ReadAbove(since) = shard.view.next(&polled) else {
                 continue;
             };
+            // In another epoch every row means something else.
+            let is_known = shard.view.epoch() == polled.epoch;
+            let since = if is_known { since } else { Version(0) };
             let mut rows = Vec::new();
             let read = store.read_rows(table, polled.shard, since, |row| {
+                if let Some(state) = state_of(&row, &polled) {
+                    shard.tally.set(&row.key, state);
+                }
                 // Millions of splits may be completed long ago.
                 if since != Version(0) || work_of(&row, &polled).is_some() {
                     rows.push(row);
                 }
             });
             read.await?;
-            let mut view = view;
-            view.absorb(
-                &polled,
-                rows.iter().any(|row| row.version == polled.version),
-            );
-            self.shards.insert((table.clone(), polled.shard), view);
+            let seen = rows.iter().any(|row| row.version == polled.version);
+            shard.view.absorb(&polled, seen);
             for row in rows {
                 self.learn(table, row, &polled);
             }
@@ -127,17 +136,30 @@ impl Queue {
         }
     }
 
-    /// How many there are in each state, and since when the oldest is; what has no work is not among them.
-    pub(super) fn counts(&self, table: &TableName) -> HashMap<State, (usize, i64)> {
-        let mut counts = HashMap::new();
+    /// How many splits of a table are in each state.
+    pub(super) fn count(&self, table: &TableName, state: State) -> usize {
+        let shards = self.shards.iter().filter(|((name, _), _)| name == table);
+        shards.map(|(_, shard)| shard.tally.count(state)).sum()
+    }
+
+    /// Since when the oldest of those that wait for work is in each state.
+    pub(super) fn oldest(&self, table: &TableName) -> HashMap<State, i64> {
+        let mut oldest = HashMap::new();
         for (id, waiting) in &self.waiting {
             if id.table == *table {
-                let (count, oldest) = counts.entry(waiting.state).or_insert((0, i64::MAX));
-                *count += 1;
-                *oldest = waiting.since.min(*oldest);
+                let since = oldest.entry(waiting.state).or_insert(i64::MAX);
+                *since = waiting.since.min(*since);
             }
         }
-        counts
+        oldest
+    }
+}
+
+/// The state in which a split counts; one of an older epoch was taken out of service with its table.
+fn state_of(row: &ChangedRow, shard: &ShardReading) -> Option<State> {
+    match row.row_epoch == shard.epoch {
+        true => row.state,
+        false => row.state.map(|_| State::Invalidated),
     }
 }
 
@@ -151,9 +173,10 @@ fn work_of(row: &ChangedRow, shard: &ShardReading) -> Option<(State, i64)> {
         State::Detected | State::Planned | State::Guarded | State::Copying | State::Verifying => {
             Some((state, row.not_before.unwrap_or(0)))
         }
-        // A new attempt, or of a completed one the second comparison.
-        State::Failed | State::Refused | State::Completed => Some((state, row.not_before?)),
-        State::NotWide | State::Invalidated => None,
+        // A new attempt.
+        State::Failed | State::Refused => Some((state, row.not_before?)),
+        // When a completed one is compared again is a matter of the audit: there may be millions of them.
+        State::Completed | State::NotWide | State::Invalidated => None,
     }
 }
 
@@ -237,11 +260,12 @@ mod tests {
         let later = unix_millis() + 3_600_000;
         let mut queue = queue(vec![
             row(1, State::Failed, 1, Some(later)),
-            row(2, State::Completed, 1, Some(1)),
+            row(2, State::Refused, 1, Some(1)),
             row(3, State::Refused, 1, None),
+            row(4, State::Completed, 1, Some(1)),
         ]);
         let (key, state, _) = next(&queue).expect("one is due");
-        assert_eq!((key, state), (2, State::Completed));
+        assert_eq!((key, state), (2, State::Refused));
         let id = queue.next(|_| true, |_| 0).expect("one is due").0;
         queue.rest(&id);
         assert_eq!(next(&queue), None);
@@ -249,16 +273,16 @@ mod tests {
 
     #[test]
     fn news_that_came_during_the_work_are_kept_and_nothing_else_is() {
-        let mut queue = queue(vec![row(1, State::Completed, 1000, Some(1))]);
+        let mut queue = queue(vec![row(1, State::Planned, 1000, None)]);
         let (id, _, begun) = queue.next(|_| true, |_| 0).expect("due");
-        // Compared again, and nothing was changed by that: it must not begin for ever.
+        // Nothing was changed by the work: it must not begin for ever.
         queue.ended(&id, begun);
         assert_eq!(next(&queue), None);
         learn(&mut queue, row(1, State::Detected, 2000, None));
         let (id, _, begun) = queue.next(|_| true, |_| 0).expect("due");
-        learn(&mut queue, row(1, State::Completed, 3000, Some(1)));
+        learn(&mut queue, row(1, State::Failed, 3000, Some(1)));
         queue.ended(&id, begun);
-        assert_eq!(next(&queue), Some((1, State::Completed, 3)));
+        assert_eq!(next(&queue), Some((1, State::Failed, 3)));
     }
 
     #[test]

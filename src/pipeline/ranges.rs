@@ -22,7 +22,8 @@ pub(super) fn between(
     let middle = kind.value(from.checked_add(to.checked_sub(from)? / 2)?)?;
     let above = low.is_none_or(|low| compare(cql_type, low, &middle) == Some(Ordering::Less));
     let below = high.is_none_or(|high| compare(cql_type, &middle, high) == Some(Ordering::Less));
-    (above && below).then_some(middle)
+    // What an empty value means as a bound is Cassandra's secret.
+    (above && below && !middle.is_empty()).then_some(middle)
 }
 
 /// As far behind `to` as twice the way that led from `from` to it, up or down. `None`: beyond the last value, or there was no

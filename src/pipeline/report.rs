@@ -24,6 +24,17 @@ pub enum Halt {
     Store(#[from] StoreError),
 }
 
+/// Hears of a stage how far it has come.
+pub trait Reporting {
+    /// Whether the stage may go on. `checkpoint` is where it would.
+    fn progress(
+        &self,
+        counted: (u64, u64),
+        checkpoint: impl FnOnce() -> Vec<u8>,
+    ) -> impl Future<Output = Result<(), Halt>>;
+}
+
+/// Writes it down in the split that is worked on.
 pub struct Report<'a> {
     pub(super) store: &'a Store,
     pub(super) id: &'a SplitId,
@@ -54,9 +65,11 @@ impl<'a> Report<'a> {
             saved: Cell::new(Instant::now()),
         }
     }
+}
 
-    /// Whether the stage may go on. Writes down how far it is, if that was not done lately.
-    pub async fn progress(
+impl Reporting for Report<'_> {
+    /// Writes down how far it is, if that was not done lately.
+    async fn progress(
         &self,
         (rows, bytes): (u64, u64),
         checkpoint: impl FnOnce() -> Vec<u8>,
@@ -86,6 +99,6 @@ impl<'a> Report<'a> {
     }
 }
 
-pub(super) fn now_seconds() -> i32 {
+pub fn now_seconds() -> i32 {
     i32::try_from(unix_millis() / 1000).unwrap_or(i32::MAX)
 }

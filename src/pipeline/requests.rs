@@ -22,6 +22,16 @@ impl Requests {
         Self { pool, throttle }
     }
 
+    /// About how much one request should read or write.
+    pub fn request_bytes(&self) -> usize {
+        self.throttle.request_bytes()
+    }
+
+    /// Whether a request may be sent while another is under way.
+    pub fn go_side_by_side(&self) -> bool {
+        self.throttle.lets_side_by_side()
+    }
+
     /// Executes a statement on a replica of the partition. `bytes`: about how much the request and its reply are.
     pub async fn execute(
         &self,
@@ -30,7 +40,7 @@ impl Requests {
         (replication, partition): (&[(String, String)], &[u8]),
         bytes: usize,
     ) -> Result<SubReply, PoolError> {
-        self.throttle.take(bytes).await;
+        let _turn = self.throttle.take(bytes).await;
         let route = self.pool.replicas(replication, partition);
         let prepared = self.pool.prepared(text, &route, PATIENCE).await?;
         let began = Instant::now();
@@ -55,12 +65,13 @@ impl Requests {
     ) -> Result<(), PoolError> {
         let mut pause = PAUSE_MIN;
         loop {
-            self.throttle.take(body.len()).await;
+            let turn = self.throttle.take(body.len()).await;
             let route = self.pool.replicas(replication, partition);
             let began = Instant::now();
             let result = self.pool.batch(statements, body, &route, PATIENCE).await;
             let went = went(&result);
             self.throttle.note(body.len(), began.elapsed(), went);
+            drop(turn);
             match result {
                 Err(_) if went == Went::Badly && pause < PAUSE_MAX => {}
                 result => return result.map(drop),

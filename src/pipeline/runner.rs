@@ -5,23 +5,28 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::cleanup;
+use super::cleanup::{self, orphans};
 use super::detect::WideReads;
 use super::metrics::Metrics;
 use super::queue::Queue;
 use super::requests::Requests;
+use super::settle::Settle;
 use super::work::{Table, Work, WorkError, Worked};
 use crate::config::Pipeline;
+use crate::wide_row::clock::unix_millis;
 use crate::wide_row::known::{Known, Watched};
+use crate::wide_row::names::TableName;
 use crate::wide_row::state::State;
 use crate::wide_row::store::{ClusterPatience, Detected, Found, SplitId, Store, StoreError};
 use crate::wide_row::watched::Mode;
 
 const CLEAN_UP_EVERY: Duration = Duration::from_secs(3600);
+/// Guards that wait for writes to end, beside the splits that are worked on.
+const GUARDS_AT_A_TIME: usize = 16;
 
 pub(super) struct Runner {
     pub(super) store: Arc<Store>,
@@ -30,9 +35,11 @@ pub(super) struct Runner {
     pub(super) metrics: Rc<Metrics>,
     pub(super) reads: WideReads,
     pub(super) settings: Pipeline,
+    /// As many as splits may be read, copied or compared at a time.
+    pub(super) turns: Arc<Semaphore>,
     pub(super) patience: ClusterPatience,
     /// Since a guard was published until no write can have missed it.
-    pub(super) settle: Duration,
+    pub(super) settle: Settle,
     pub(super) poll_interval: Duration,
     pub(super) worker: String,
     pub(super) stop: watch::Receiver<bool>,
@@ -45,6 +52,7 @@ impl Runner {
         let (mut queue, mut busy) = (Queue::default(), HashMap::new());
         let mut under_way = JoinSet::new();
         let cleaning = tokio::task::spawn_local(runner.clone().clean_up());
+        let auditing = tokio::task::spawn_local(runner.clone().audit());
         let mut stop = runner.stop.clone();
         while !*stop.borrow() {
             for watched in runner.known.tables() {
@@ -65,6 +73,9 @@ impl Runner {
         while let Some(ended) = under_way.join_next().await {
             runner.end(ended, &mut queue, &mut busy);
         }
+        if auditing.await.is_err() {
+            tracing::error!("comparing splits again panicked; please report this");
+        }
     }
 
     async fn follow(&self, queue: &mut Queue, watched: &Watched) -> Result<(), StoreError> {
@@ -73,7 +84,7 @@ impl Runner {
         }
         let table = watched.name();
         queue.follow(&self.store, table, watched.shards()).await?;
-        self.metrics.waiting(table, &queue.counts(table));
+        self.metrics.splits(table, queue);
         Ok(())
     }
 
@@ -84,7 +95,11 @@ impl Runner {
         busy: &mut HashMap<SplitId, i64>,
         under_way: &mut JoinSet<(SplitId, Result<Worked, WorkError>)>,
     ) {
-        while under_way.len() < self.settings.splits_at_a_time && !*self.stop.borrow() {
+        let at_a_time = self.settings.splits_at_a_time + GUARDS_AT_A_TIME;
+        while under_way.len() < at_a_time && !*self.stop.borrow() {
+            let Ok(turn) = self.turns.clone().try_acquire_owned() else {
+                return;
+            };
             let is_free = |id: &SplitId| {
                 let watched = self.known.table(&id.table.keyspace, &id.table.table);
                 let is_worked_on = watched.is_some_and(|watched| is_worked_on(&watched));
@@ -101,7 +116,7 @@ impl Runner {
                     busy.insert(id.clone(), since);
                     let runner = self.clone();
                     under_way.spawn_local(async move {
-                        let result = runner.work(&id).await;
+                        let result = runner.work(&id, turn).await;
                         (id, result)
                     });
                 }
@@ -131,14 +146,17 @@ impl Runner {
     }
 
     async fn clean_up_table(&self, watched: &Watched) -> Result<(), WorkError> {
-        let (true, Some(schema)) = (watched.freshness.is_loaded(), watched.schema()) else {
-            return Ok(());
-        };
         let (table, shards) = (watched.name(), watched.shards());
-        let mut removed = 0;
-        for candidate in cleanup::candidates(&self.store, table, shards).await? {
+        if !watched.freshness.is_loaded() {
+            return Ok(());
+        }
+        let Some(schema) = watched.schema() else {
+            return Ok(self.remove_orphans(table, shards).await?);
+        };
+        let (mut removed, now) = (0, unix_millis());
+        for candidate in cleanup::candidates(&self.store, table, shards, now).await? {
             let tools = (&*self.store, &*self.requests);
-            match cleanup::clean_up(tools, &schema, &candidate).await {
+            match cleanup::clean_up(tools, &schema, &candidate, now).await {
                 Ok(buckets) => removed += buckets,
                 Err(error) => {
                     tracing::warn!(%table, %error, "buckets of a split were not removed, trying again later");
@@ -148,10 +166,29 @@ impl Runner {
         if removed > 0 {
             tracing::info!(%table, buckets = removed, "removed buckets that nobody reads any more");
         }
+        let dropped =
+            cleanup::tables::drop_unused(&self.store, &schema, shards, unix_millis()).await;
+        if let Err(error) = dropped {
+            tracing::warn!(%table, %error, "an unused split table was not dropped, trying again later");
+        }
         Ok(())
     }
 
-    async fn work(&self, id: &SplitId) -> Result<Worked, WorkError> {
+    /// Of a table that may be gone.
+    async fn remove_orphans(&self, table: &TableName, shards: u32) -> Result<(), StoreError> {
+        let removed = orphans::remove_orphans(&self.store, table, shards, unix_millis()).await?;
+        if removed != orphans::Removed::default() {
+            let orphans::Removed { splits, tables } = removed;
+            tracing::info!(%table, splits, tables, "removed what was left of a table that is gone");
+        }
+        Ok(())
+    }
+
+    pub(super) async fn work(
+        &self,
+        id: &SplitId,
+        turn: OwnedSemaphorePermit,
+    ) -> Result<Worked, WorkError> {
         let watched = self.known.table(&id.table.keyspace, &id.table.table);
         let watched = watched.ok_or(WorkError::NoSchema)?;
         let table = Table {
@@ -165,12 +202,14 @@ impl Runner {
             table: &table,
             patience: self.patience,
             settle: self.settle,
+            audit_every: self.settings.audit_every,
             worker: &self.worker,
             lease: self.settings.lease,
+            turns: &self.turns,
             is_wanted: &|| is_worked_on(&watched),
             stop: self.stop.clone(),
         };
-        work.run(id).await
+        work.run(id, turn).await
     }
 
     fn end(
@@ -202,7 +241,7 @@ impl Runner {
 }
 
 /// Something may be begun or gone on with.
-fn is_worked_on(watched: &Watched) -> bool {
+pub(super) fn is_worked_on(watched: &Watched) -> bool {
     let settings = watched.settings();
     let wanted = settings.mode == Mode::Serve && !settings.paused;
     wanted && watched.freshness.is_loaded() && watched.is_seen()

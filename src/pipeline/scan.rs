@@ -13,8 +13,6 @@ use crate::schema::TableSchema;
 use crate::statement::quoted;
 use crate::upstream::pool::{PoolError, SubRead, SubReply};
 
-/// What a page should hold.
-const PAGE_BYTES: usize = 1 << 20;
 /// Before it is known how large rows are.
 const PAGE_ROWS_FIRST: usize = 16;
 const PAGE_ROWS_MIN: usize = 1;
@@ -130,7 +128,7 @@ impl<'a> Scan<'a> {
         self.advance(page.paging_state);
         let bytes: usize = rows.iter().map(|row| row.bytes).sum();
         if !rows.is_empty() {
-            let fitting = PAGE_BYTES / (bytes / rows.len()).max(1);
+            let fitting = self.requests.request_bytes() / (bytes / rows.len()).max(1);
             // Rows that were small so far say little about the next ones.
             let fitting = fitting.min(4 * self.page_rows);
             self.page_rows = fitting.clamp(PAGE_ROWS_MIN, PAGE_ROWS_MAX);
@@ -245,7 +243,7 @@ impl<'a> Scan<'a> {
             self.partition.key.bytes(),
         );
         self.requests
-            .execute(text, &request, place, PAGE_BYTES)
+            .execute(text, &request, place, self.requests.request_bytes())
             .await
     }
 }
@@ -254,7 +252,7 @@ pub(super) fn original(schema: &TableSchema) -> String {
     format!("{}.{}", quoted(&schema.keyspace), quoted(&schema.table))
 }
 
-enum Trouble {
+pub(super) enum Trouble {
     /// Less at a time may work.
     Slow,
     /// A narrower range may work.
@@ -262,7 +260,7 @@ enum Trouble {
     Other,
 }
 
-fn trouble(error: &PoolError) -> Trouble {
+pub(super) fn trouble(error: &PoolError) -> Trouble {
     const READ_TIMEOUT: i32 = 0x1200;
     const READ_FAILURE: i32 = 0x1300;
     match error {

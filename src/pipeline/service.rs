@@ -4,16 +4,16 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::LocalSet;
 
 use super::detect::WideReads;
 use super::metrics::Metrics;
 use super::requests::Requests;
 use super::runner::Runner;
+use super::settle::Settle;
 use super::throttle::Throttle;
 use crate::config::Config;
 use crate::upstream::pool::{Pool, PoolConfig};
@@ -111,19 +111,14 @@ impl Run {
             requests: Rc::new(Requests::new(pool, throttle)),
             metrics: Rc::new(Metrics::register()),
             reads: self.reads.clone(),
-            settle: settings.settle.unwrap_or_else(|| self.settle(patience)),
+            settle: Settle::new(&self.config, patience),
+            turns: Arc::new(Semaphore::new(settings.splits_at_a_time)),
             settings,
             patience,
             poll_interval: self.config.control.poll_interval,
             worker: worker_name(),
             stop: self.stop.clone(),
         }
-    }
-
-    /// Every proxy knows of a guard after `max_staleness` or forwards no write, and a write takes no longer than two
-    /// timeouts of its coordinator.
-    fn settle(&self, patience: ClusterPatience) -> Duration {
-        self.config.control.max_staleness + 2 * patience.write_timeout
     }
 }
 

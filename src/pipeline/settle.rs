@@ -10,14 +10,45 @@ use super::partition::Partition;
 use super::report::Halt;
 use super::requests::Requests;
 use super::scan::original;
+use crate::config::Config;
 use crate::protocol::types::Value;
 use crate::schema::TableSchema;
 use crate::statement::quoted;
 use crate::upstream::pool::{PoolError, SubRead};
+use crate::wide_row::store::{ClusterPatience, Store, StoreError};
 
 const SERIAL: u16 = 0x0008;
 /// About what a key takes.
 const BYTES: usize = 64;
+
+/// How long that takes.
+#[derive(Debug, Clone, Copy)]
+pub struct Settle {
+    fixed: Option<Duration>,
+    max_staleness: Duration,
+    write_timeout: Duration,
+}
+
+impl Settle {
+    pub fn new(config: &Config, patience: ClusterPatience) -> Self {
+        Self {
+            fixed: config.pipeline.settle,
+            max_staleness: config.control.max_staleness,
+            write_timeout: patience.write_timeout,
+        }
+    }
+
+    /// Asked after the guard was published: every proxy that began before knows of the guard after its own `max_staleness`
+    /// or forwards no write, one that begins later sees it at once, and a write takes no longer than two timeouts of its
+    /// coordinator.
+    pub async fn time(&self, store: &Store) -> Result<Duration, StoreError> {
+        if let Some(fixed) = self.fixed {
+            return Ok(fixed);
+        }
+        let longest = store.read_max_staleness().await?.unwrap_or_default();
+        Ok(self.max_staleness.max(longest) + 2 * self.write_timeout)
+    }
+}
 
 /// Waits until every proxy knows of the guard, and every write that was under way before is over.
 pub(super) async fn wait(settle: Duration, mut stop: watch::Receiver<bool>) -> Result<(), Halt> {

@@ -1,29 +1,27 @@
 //! One split at one stage: what the stage does, and the step that ends it.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::time::Duration;
 
 use tokio::time::sleep;
 
 use super::copy::{CopyError, Copying};
 use super::fail_point;
+use super::finding::{self, Demoted, Finding, Why};
 use super::partition::Partition;
-use super::plan::{Draft, Planning, StageError};
-use super::report::{Halt, Report, now_seconds};
+use super::plan::{Draft, Planning, StageError, Verdict};
+use super::report::{Halt, Report, Reporting, now_seconds};
 use super::scan::ScanError;
 use super::strategy::PartitionSplitStrategy;
-use super::verify::{Verification, Verified, VerifyError};
+use super::verify::{Checked, Verification, Verified};
 use super::work::{Work, WorkError};
 use super::{closed, settle};
 use crate::schema::TableSchema;
-use crate::upstream::pool::PoolError;
 use crate::wide_row::clock::unix_millis;
 use crate::wide_row::layout::{Layout, LayoutId};
 use crate::wide_row::state::{PostSplitData, Progress, Step, Transition};
 use crate::wide_row::store::{Lease, Leased, Outcome, Split, SplitId, StoreError};
 
-/// What upstream answers where it met too many tombstones.
-const READ_FAILURE: i32 = 0x1300;
 /// How often a comparison says how far it is.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// What was refused or found narrow is looked at again at the earliest after a day.
@@ -67,28 +65,22 @@ impl Stage<'_> {
             }
             other => other.map_err(stage_error)?,
         };
+        let detected = self.split.detected_at.unwrap_or(0);
         let data = draft.data();
-        let hint_window = self.work.patience.hint_window;
-        if draft.byte_count < table.settings.wide_bytes {
-            let step = Step::FindNotWide(data);
-            return self.step(step, Some(after(DAY))).await;
-        }
-        let open = closed::still_open(
-            self.split.detected_at.unwrap_or(0),
-            &table.settings,
-            self.schema,
-            self.partition,
-            &data,
-            hint_window,
-        );
-        if let Some(open) = open {
-            let transition = Step::Refuse(open.reason);
-            return self.step(transition, Some(open.closed_at)).await;
-        }
-        if !draft.is_in_order(self.schema) {
-            return self
-                .fail("its rows came in another order than they should".to_owned())
-                .await;
+        match planning.judge(&draft, detected, self.work.patience.hint_window) {
+            Verdict::Split => {}
+            Verdict::NotWide => {
+                let step = Step::FindNotWide(data);
+                return self.step(step, Some(after(DAY))).await;
+            }
+            Verdict::Open(open) => {
+                let step = Step::Refuse(open.reason);
+                return self.step(step, Some(open.closed_at)).await;
+            }
+            Verdict::Disordered => {
+                let reason = "its rows came in another order than they should";
+                return self.fail(reason.to_owned().into()).await;
+            }
         }
         fail_point::reached("plan.layout");
         self.write_layout(&draft).await?;
@@ -120,7 +112,8 @@ impl Stage<'_> {
         fail_point::reached("guard.before");
         self.step(Step::Guard, None).await?;
         fail_point::reached("guard.published");
-        settle::wait(self.work.settle, self.work.stop.clone()).await?;
+        let settle = self.work.settle.time(self.work.store).await?;
+        settle::wait(settle, self.work.stop.clone()).await?;
         let layout = self.layout().await?;
         let row = layout
             .buckets
@@ -152,19 +145,14 @@ impl Stage<'_> {
                 self.split.changed_at.unwrap_or(0),
                 self.work.patience.hint_window,
             ),
+            written: &|rows, bytes| self.work.metrics.copied(rows, bytes),
         };
-        let before = self
-            .own_progress()
-            .map_or(0, |progress| progress.byte_count);
         match copying.run(self.checkpoint(), &self.report()).await {
-            Ok(copied) => {
-                let bytes = copied.byte_count.saturating_sub(before.unsigned_abs());
-                self.work.metrics.copied(copied.row_count, bytes);
-            }
-            Err(CopyError::Impossible(why)) => return self.fail(why.to_owned()).await,
+            Ok(()) => {}
+            Err(CopyError::Impossible(why)) => return self.fail(why.to_owned().into()).await,
             Err(CopyError::Stage(StageError::Scan(
                 error @ (ScanError::Tombstones | ScanError::Unexpected),
-            ))) => return self.fail(error.to_string()).await,
+            ))) => return self.fail(error.to_string().into()).await,
             Err(CopyError::Stage(error)) => return Err(stage_error(error)),
         }
         fail_point::reached("copy.after");
@@ -175,37 +163,55 @@ impl Stage<'_> {
         fail_point::reached("verify.before");
         let layout = self.layout().await?;
         match self.compare(&layout).await? {
-            Ok(verified) => {
+            Finding::Equal(verified) => {
                 fail_point::reached("verify.after");
                 let again = after(self.work.patience.hint_window);
                 let step = Step::Complete(post_split_data(&layout, &verified));
                 self.step(step, Some(again)).await
             }
-            Err(reason) => self.fail(reason).await,
+            Finding::Differs(why) => {
+                self.work.metrics.differences.increment(1);
+                self.fail(why).await
+            }
+            Finding::Unproven(reason) => self.fail(reason.into()).await,
         }
     }
 
-    /// After the hint window: what a writer around the proxies, or a late hint, has changed is found now.
+    /// After the hint window, and then now and then: what a writer around the proxies, or a late hint, has changed is found.
     pub(super) async fn verify_again(&self) -> Result<(), WorkError> {
         let layout = self.layout().await?;
         let (store, generation) = (self.work.store, self.split.standing.generation);
-        match self.compare(&layout).await? {
-            Ok(_) => match store.prove_again(self.id, self.lease, generation).await? {
-                Leased::Held(()) => Ok(()),
-                Leased::Lost => Err(Halt::Lost.into()),
-            },
-            Err(reason) => {
-                let reason = format!("at the second comparison {reason}");
+        let finding = self.compare(&layout).await?;
+        match &finding {
+            Finding::Equal(_) => {
+                let next = self.work.audit_every.map(after);
+                let proven = store.prove_again(self.id, self.lease, generation, next);
+                if proven.await? == Leased::Lost {
+                    return Err(Halt::Lost.into());
+                }
+            }
+            Finding::Differs(why) => {
+                let why = why.behind("compared again in service");
+                if finding::demote(store, self.id, generation, &why).await? == Demoted::Before {
+                    return Ok(());
+                }
+                self.work.metrics.differences.increment(1);
+            }
+            Finding::Unproven(reason) => {
+                let reason = format!("compared again in service, {reason}");
                 tracing::error!(table = %self.id.table, %reason, "a split is taken out of service");
                 store.invalidate(self.id, generation, &reason).await?;
-                Ok(())
             }
         }
+        self.work.metrics.audited(&finding);
+        Ok(())
     }
 
     /// Compares both sides, and says meanwhile how far that is.
-    async fn compare(&self, layout: &Layout) -> Result<Result<Verified, String>, WorkError> {
-        let checked = Cell::new((0, 0));
+    async fn compare(&self, layout: &Layout) -> Result<Finding, WorkError> {
+        let from = self.checkpoint().and_then(Checked::read);
+        let from = from.unwrap_or_default();
+        let checked = RefCell::new(from.clone());
         let verification = Verification {
             requests: self.work.requests,
             schema: self.schema,
@@ -213,13 +219,16 @@ impl Stage<'_> {
             layout,
             now: now_seconds(),
             patience: Default::default(),
-            progress: &|found| checked.set((found.row_count, found.byte_count)),
+            from,
+            progress: &|found| drop(checked.replace(found.clone())),
         };
         let report = self.report();
         let halted = async {
             loop {
                 sleep(SAVE_EVERY).await;
-                if let Err(halt) = report.progress(checked.get(), Vec::new).await {
+                let found = checked.borrow().clone();
+                let counted = (found.row_count, found.byte_count);
+                if let Err(halt) = report.progress(counted, || found.checkpoint()).await {
                     return halt;
                 }
             }
@@ -228,22 +237,7 @@ impl Stage<'_> {
             verified = verification.run() => verified,
             halt = halted => return Err(halt.into()),
         };
-        match verified {
-            Ok(verified) => Ok(Ok(verified)),
-            Err(error @ VerifyError::Differs(_)) => {
-                self.work.metrics.differences.increment(1);
-                Ok(Err(error.to_string()))
-            }
-            // Trying again would find the same.
-            Err(VerifyError::Request(PoolError::Refused { code, .. })) if code == READ_FAILURE => {
-                Ok(Err(
-                    "the original has more tombstones in one place than it can be read over"
-                        .to_owned(),
-                ))
-            }
-            Err(VerifyError::Request(error)) => Err(error.into()),
-            Err(error) => Ok(Err(error.to_string())),
-        }
+        Ok(Finding::of(verified, self.schema)?)
     }
 
     async fn layout(&self) -> Result<Layout, WorkError> {
@@ -283,11 +277,13 @@ impl Stage<'_> {
         self.step(Step::Refuse(reason), Some(after(pause))).await
     }
 
-    async fn fail(&self, reason: String) -> Result<(), WorkError> {
+    async fn fail(&self, why: Why) -> Result<(), WorkError> {
         let failures = self.split.failures.saturating_add(1);
         let doublings = u32::try_from(failures - 1).unwrap_or(0).min(16);
         let pause = (BACK_OFF * 2_u32.pow(doublings)).min(BACK_OFF_MAX);
+        let Why { told: reason, kept } = why;
         tracing::warn!(table = %self.id.table, %reason, ?pause, "an attempt at a split failed");
+        let reason = kept;
         let step = Step::Fail { reason, failures };
         self.step(step, Some(after(pause))).await
     }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
 
 use super::metrics::Metrics;
 use super::partition::Partition;
 use super::report::Halt;
 use super::requests::Requests;
+use super::settle::Settle;
 use super::stage::{Stage, in_a_day};
 use crate::schema::TableSchema;
 use crate::upstream::pool::PoolError;
@@ -73,9 +74,13 @@ pub struct Work<'a> {
     pub table: &'a Table,
     pub patience: ClusterPatience,
     /// Since a guard was published until every write that did not see it is over.
-    pub settle: Duration,
+    pub settle: Settle,
+    /// Since a comparison of a split in service until the next one; `None`: there is none.
+    pub audit_every: Option<Duration>,
     pub worker: &'a str,
     pub lease: Duration,
+    /// Who reads, copies or compares has one of these; who waits for writes to end does not.
+    pub turns: &'a Arc<Semaphore>,
     /// Whether the next stage may begin: the table's mode can change, or somebody pauses it.
     pub is_wanted: &'a dyn Fn() -> bool,
     pub stop: watch::Receiver<bool>,
@@ -92,7 +97,7 @@ pub enum Worked {
 
 impl Work<'_> {
     /// Takes the split as far as it goes.
-    pub async fn run(&self, id: &SplitId) -> Result<Worked, WorkError> {
+    pub async fn run(&self, id: &SplitId, turn: OwnedSemaphorePermit) -> Result<Worked, WorkError> {
         let leased = self
             .store
             .acquire(id, self.worker, self.lease, &OPEN)
@@ -101,7 +106,7 @@ impl Work<'_> {
             return Ok(Worked::Busy);
         };
         let result = tokio::select! {
-            result = self.stages(id, &lease) => result,
+            result = self.stages(id, &lease, turn) => result,
             lost = self.hold(id, &lease) => Err(lost.into()),
             () = self.out_of_time() => Err(Halt::Stopped.into()),
         };
@@ -133,12 +138,18 @@ impl Work<'_> {
         }
     }
 
-    async fn stages(&self, id: &SplitId, lease: &Lease) -> Result<State, WorkError> {
+    async fn stages(
+        &self,
+        id: &SplitId,
+        lease: &Lease,
+        turn: OwnedSemaphorePermit,
+    ) -> Result<State, WorkError> {
         let Some(schema) = self.table.schema.as_deref() else {
             return self.refuse_unknown(id, lease).await;
         };
         let partition = Partition::new(schema, &id.key).ok_or(WorkError::NoSchema)?;
         let mut met = false;
+        let mut turn = Some(turn);
         loop {
             if *self.stop.borrow() || !(self.is_wanted)() {
                 return Err(Halt::Stopped.into());
@@ -152,9 +163,17 @@ impl Work<'_> {
                 partition: &partition,
                 split: &split,
             };
-            // Its first sight has a progress only if another worker began it.
-            if !std::mem::replace(&mut met, true) && split.progress.is_some() {
+            // At first sight it has a progress only if another worker began it; that of a completed one is long over.
+            let is_begun = split.progress.is_some() && split.standing.state != State::Completed;
+            if !std::mem::replace(&mut met, true) && is_begun {
                 self.metrics.takeovers.increment(1);
+            }
+            if matches!(split.standing.state, State::Planned | State::Guarded) {
+                turn = None;
+            } else if turn.is_none() {
+                turn = self.turns.clone().acquire_owned().await.ok();
+                // That may have taken long.
+                continue;
             }
             let is_current = split.standing.row_epoch == split.standing.epoch;
             match split.standing.state {

@@ -1,6 +1,6 @@
-//! Node events, as the client may see them.
+//! Events that were taken out of the stream, as the client may see them. Those of split tables are not sent on at all.
 //!
-//! `single` has one node that never comes or goes, so they are swallowed: a DOWN or REMOVED_NODE of the only node
+//! `single` has one node that never comes or goes, so node events are swallowed: a DOWN or REMOVED_NODE of the only node
 //! makes drivers drop it. `mirror` gives them the node's mirrored address, and holds UP and NEW_NODE back until
 //! something listens there.
 

@@ -1,12 +1,14 @@
 //! The read path: from a client's connection to upstream and back, in the order a request meets the files.
 //!
 //! `listener` accepts and hands over to a `worker` thread; `session` is one client connection and the file to read
-//! first; `request` decides about what clients say, `response` about what upstream answers; `sight` looks at replies that
-//! may be of wide partitions.
+//! first; `request` decides about what clients say, `response` about what upstream answers; `split` answers reads from
+//! splits, `late` keeps writes from getting lost beside them; `sight` looks at replies that may be of wide partitions.
 
 mod agreement;
+mod beside;
 mod budget;
 mod events;
+mod late;
 pub mod listener;
 mod metrics;
 pub mod mirror;
@@ -16,6 +18,7 @@ mod pending;
 mod prepared;
 mod request;
 mod response;
+mod right;
 mod session;
 mod sight;
 mod split;
@@ -39,8 +42,10 @@ use crate::upstream::pool::PoolConfig;
 use crate::wide_row::service::WideRow;
 
 use budget::Budget;
+pub use late::WatchedWrites;
 pub use metrics::{Close, Metrics};
 pub use prepared::{Registry, Statement};
+pub use sight::SightedReads;
 pub(crate) use split::SIDE_BY_SIDE;
 pub use split::might_be_answered;
 pub use topology::Presented;

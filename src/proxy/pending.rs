@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::late::{InFlight, LateWrite};
 use super::prepared::Statement;
 use super::sight::Sight;
 use super::split::SplitRead;
@@ -17,8 +18,8 @@ use crate::statement::TopologySelect;
 pub(super) enum Pending {
     /// OPTIONS: the SUPPORTED reply is cut to what we speak.
     Options,
-    /// PREPARE: the PREPARED reply names the id of this statement.
-    Prepare(Statement),
+    /// PREPARE: the PREPARED reply names the id of this statement. Whether the request itself names a keyspace.
+    Prepare(Box<Statement>, bool),
     /// USE: the reply names the keyspace.
     Use,
     /// The reply to a schema change waits until the cluster agrees.
@@ -27,6 +28,8 @@ pub(super) enum Pending {
     Topology(TopologyRead, Held),
     /// A request of our own on the client's connection.
     Own(oneshot::Sender<Envelope>),
+    /// A write: what it touches of watched tables is checked again before the reply passes.
+    Write(Box<InFlight>),
     /// A read of one partition that may be wide: the head of the reply says more. It passes as it is.
     Sight(Sight),
 }
@@ -71,6 +74,8 @@ pub(super) enum Taken {
     PrepareFirst(Vec<Arc<Statement>>),
     /// It writes, and what is split is not known well enough.
     HoldWrite(Stale, Held),
+    /// It writes what might be guarded or split.
+    LateWrite(Box<LateWrite>),
     /// It reads what might be split.
     SplitRead(Box<SplitRead>),
 }

@@ -18,6 +18,7 @@ use super::watching::Concern;
 use crate::protocol::Version;
 use crate::rewrite::keyed::Keyed;
 use crate::rewrite::pageable::Pageable;
+use crate::rewrite::written::Written;
 use crate::rewrite::{Readable, Reason};
 use crate::schema::TableSchema;
 use crate::statement::Shape;
@@ -46,8 +47,10 @@ pub struct Statement {
     pub text: String,
     /// The keyspace that its unqualified names were in.
     pub keyspace: Option<String>,
+    /// The same as far as that is certain: a USE on the same connection may have come between.
+    pub(super) names_in: Option<String>,
     /// Which tables it touches; nothing where nobody follows what is split.
-    pub(super) concern: Concern,
+    pub(super) concern: Arc<Concern>,
     /// What it means for the schema that its table had when it was last executed.
     understood: ArcSwapOption<Understood>,
     pageable: OnceLock<Option<Arc<Pageable>>>,
@@ -66,6 +69,7 @@ struct Understood {
     schema: Arc<TableSchema>,
     readable: Result<Arc<Readable>, Reason>,
     keyed: Option<Arc<Keyed>>,
+    written: Option<Arc<Written>>,
 }
 
 /// The bit of an upstream node. Clusters with more than 64 nodes share the last, and their drivers see an UNPREPARED
@@ -82,7 +86,8 @@ impl Statement {
             shape,
             text: text.to_owned(),
             keyspace: keyspace.map(str::to_owned),
-            concern: Concern::Nothing,
+            names_in: keyspace.map(str::to_owned),
+            concern: Arc::new(Concern::Nothing),
             understood: ArcSwapOption::empty(),
             pageable: OnceLock::new(),
             schema: ArcSwapOption::empty(),
@@ -101,6 +106,11 @@ impl Statement {
         self.understood(schema, |understood| understood.keyed.clone())
     }
 
+    /// What it writes to the table of this schema, if that can be told; found out once for a schema.
+    pub(super) fn written(&self, schema: &Arc<TableSchema>) -> Option<Arc<Written>> {
+        self.understood(schema, |understood| understood.written.clone())
+    }
+
     fn understood<T>(&self, schema: &Arc<TableSchema>, part: impl Fn(&Understood) -> T) -> T {
         if let Some(known) = &*self.understood.load()
             && Arc::ptr_eq(&known.schema, schema)
@@ -111,6 +121,7 @@ impl Statement {
             schema: schema.clone(),
             readable: Readable::parse(&self.text, schema).map(Arc::new),
             keyed: Keyed::parse(&self.text, schema).map(Arc::new),
+            written: Written::parse(&self.text, self.names_in.as_deref(), schema).map(Arc::new),
         };
         let found = part(&understood);
         self.understood.store(Some(Arc::new(understood)));

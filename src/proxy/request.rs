@@ -1,28 +1,28 @@
 //! Decides about what a client says: forward, remember why the reply matters, or refuse.
 //!
-//! Runs for every request, so the common case (EXECUTE of a known statement nobody watches) reads an id and a map.
+//! Runs for every request, so the common case (EXECUTE of a known statement that nobody watches) reads an id and a map.
+
+mod batch;
+mod reads;
 
 use std::sync::Arc;
 
+use super::late::{self, InFlight, LateWrite, Named, Source};
 use super::pending::{BoundValue, Held, Pending, Taken, TopologyRead};
 use super::prepared::Statement;
 use super::session::{Session, Stage};
-use super::split::{Considered, Considering, SplitRead};
+use super::split::{Considering, SplitRead};
 use super::watching::{Concern, Stale};
 use crate::config::TopologyMode;
 use crate::protocol::header::{Header, Version, flag, opcode};
 use crate::protocol::request::parameters::Parameters;
-use crate::protocol::request::{self, batch, execute, query, startup};
+use crate::protocol::request::{self, execute, query, startup};
 use crate::protocol::response::error::{self, ErrorCode};
 use crate::protocol::splitter::{Framing, Verdict, View};
 use crate::protocol::types::{Cursor, Value};
 use crate::protocol::{Compression, ProtocolError};
-use crate::rewrite::Readable;
-use crate::rewrite::keyed::Keyed;
-use crate::rewrite::pageable::Pageable;
-use crate::rewrite::state::State;
 use crate::statement::{Shape, TopologySelect, Touches, classify, touches};
-use crate::wide_row::names::TableName;
+use crate::wide_row::known::Watched;
 use crate::wide_row::service::WideRow;
 
 /// Replies that take work of ours, at a time on one connection; drivers have one or two.
@@ -43,6 +43,8 @@ enum Decision {
     PrepareFirst(Vec<Arc<Statement>>),
     /// Find out what is split, then decide again.
     HoldWrite(Stale, Held),
+    /// Take what it touches out of its split, then forward it.
+    LateWrite(Box<LateWrite>),
     /// Answer it from a split, or send it on.
     SplitRead(Box<SplitRead>),
 }
@@ -84,13 +86,19 @@ impl Session {
                 Decision::Refuse(..)
                 | Decision::PrepareFirst(_)
                 | Decision::HoldWrite(..)
+                | Decision::LateWrite(_)
                 | Decision::SplitRead(_),
             ) if !view.complete => {
                 return Verdict::More;
             }
             Ok(decision) => decision,
-            // Not enough has arrived, or it is malformed; then upstream says so in its own words.
+            // Not enough has arrived, or it is malformed; then upstream says so in its own words. Where writes must be noticed,
+            // what upstream might understand otherwise does not go there.
             Err(_) if !view.complete => return Verdict::More,
+            Err(error) if self.proxy.wide_row.is_some() && may_write(view.header) => {
+                let body = error::encode(ErrorCode::Protocol, &format!("narrows: {error}"));
+                Decision::Refuse(body, Refusal::Rejected)
+            }
             Err(_) => Decision::Forward,
         };
         match decision {
@@ -120,6 +128,10 @@ impl Session {
             Decision::HoldWrite(stale, held) => {
                 let mut taken = self.taken.borrow_mut();
                 taken.push_back(Taken::HoldWrite(stale, held));
+                return Verdict::Take;
+            }
+            Decision::LateWrite(late) => {
+                self.taken.borrow_mut().push_back(Taken::LateWrite(late));
                 return Verdict::Take;
             }
             Decision::SplitRead(read) => {
@@ -160,7 +172,7 @@ impl Session {
         match header.opcode {
             opcode::EXECUTE => self.decide_execute(header, request::message(header, body)?),
             opcode::QUERY => self.decide_query(header, request::message(header, body)?),
-            opcode::BATCH => self.decide_batch(request::message(header, body)?),
+            opcode::BATCH => self.decide_batch(header, request::message(header, body)?),
             opcode::PREPARE => self.decide_prepare(request::message(header, body)?),
             opcode::OPTIONS => Ok(Decision::Watch(Pending::Options)),
             // Once upstream has answered it, another one changes nothing.
@@ -183,8 +195,21 @@ impl Session {
             return Ok(Decision::PrepareFirst(vec![statement]));
         }
         if let Some(wide_row) = &self.proxy.wide_row {
-            if let Some(decision) = self.hold_if_stale(wide_row, &statement.concern) {
+            let (list, concern) = (wide_row.known.list(), &statement.concern);
+            let tables = concern.written(&wide_row.known);
+            if let Some(decision) = self.hold_if_stale(wide_row, concern, &tables) {
                 return Ok(decision);
+            }
+            let named = || Named::new(concern.clone(), list);
+            if !tables.is_empty() {
+                let parameters = execute::parameters(self.version.get(), message)?;
+                let source = (&Source::Prepared(&statement), &Shape::Other);
+                let named = (named(), tables.as_slice());
+                let write = self.consider_written(wide_row, source, named, header, &parameters);
+                return Ok(decided_write(write));
+            }
+            if concern.is_write() {
+                return Ok(self.unwatched(wide_row, named(), &statement.shape));
             }
             let considering = self.consider_execute(wide_row, &statement, header, &message)?;
             if let Some(decision) = decided(considering) {
@@ -201,61 +226,26 @@ impl Session {
     }
 
     /// A write waits while what is split is not known well enough.
-    fn hold_if_stale(&self, wide_row: &WideRow, concern: &Concern) -> Option<Decision> {
-        // Before the login upstream refuses it by itself.
-        if self.stage.get() != Stage::Established {
-            return None;
+    fn hold_if_stale(
+        &self,
+        wide_row: &WideRow,
+        concern: &Concern,
+        tables: &[Arc<Watched>],
+    ) -> Option<Decision> {
+        // Upstream may let the client in before we see that it has, and nothing can be asked on this connection meanwhile.
+        if self.stage.get() != Stage::Established && concern.is_write() {
+            return Some(too_early());
         }
-        let stale = concern.stale(&wide_row.known)?;
+        let stale = concern.stale(&wide_row.known, tables)?;
         Some(match Held::begin(&self.held, HELD_MAX) {
             Some(held) => Decision::HoldWrite(stale, held),
             None => overloaded("writes that wait for the control keyspace"),
         })
     }
 
-    /// Cassandra forgets a statement when its table is altered, and the client must learn of the new columns from it.
-    fn forget_if_altered(&self, statement: &Statement) {
-        let Concern::Reads { keyspace, table } = &statement.concern else {
-            return;
-        };
-        let known = self.proxy.wide_row.as_ref().map(|wide_row| &wide_row.known);
-        let watched = known.and_then(|known| known.table(keyspace, table));
-        if let Some(schema) = watched.and_then(|watched| watched.schema()) {
-            statement.forget_if_altered(&schema);
-        }
-    }
-
-    /// A read of a watched table might be of a split partition.
-    fn consider_execute(
-        &self,
-        wide_row: &WideRow,
-        statement: &Statement,
-        header: Header,
-        message: &Cursor<'_>,
-    ) -> Result<Considering> {
-        let Concern::Reads { keyspace, table } = &statement.concern else {
-            return Ok(Considering::Forward(None));
-        };
-        let watched = wide_row.known.table(keyspace, table);
-        if watched.is_none() && !State::might_be_in(message.rest()) {
-            return Ok(Considering::Forward(None));
-        }
-        let parameters = execute::parameters(self.version.get(), message.clone())?;
-        let considered = Considered {
-            header,
-            parameters: &parameters,
-            text: &statement.text,
-            table: TableName::new(keyspace, table),
-            cut: watched
-                .as_ref()
-                .and_then(|_| self.cut(header, &parameters, || statement.pageable())),
-            sight: self.sight(watched.as_ref(), &parameters, |schema| {
-                statement.keyed(schema)
-            }),
-            watched,
-            keyspace: None,
-        };
-        Ok(self.consider_select(considered, |schema| statement.readable(schema)))
+    /// The tables of a text in a request that names this keyspace or none.
+    pub(super) fn concern_of(&self, text: &str, named: Option<&str>) -> Concern {
+        self.concern(touches(text), named)
     }
 
     /// The tables of a text, with the keyspace that the request or the connection names.
@@ -285,9 +275,26 @@ impl Session {
             let touched = touches(&text);
             if touched != Touches::Nothing {
                 let parameters = parameters()?;
-                let concern = self.concern(touched, parameters.keyspace);
-                if let Some(decision) = self.hold_if_stale(wide_row, &concern) {
+                let list = wide_row.known.list();
+                let concern = Arc::new(self.concern(touched, parameters.keyspace));
+                let tables = concern.written(&wide_row.known);
+                if let Some(decision) = self.hold_if_stale(wide_row, &concern, &tables) {
                     return Ok(decision);
+                }
+                let named = || Named::new(concern.clone(), list);
+                if !tables.is_empty() {
+                    let keyspace = self.keyspace_of_names(parameters.keyspace);
+                    let text = Source::Text {
+                        text: &text,
+                        keyspace: keyspace.as_deref(),
+                    };
+                    let named = (named(), tables.as_slice());
+                    let write = (&text, &shape);
+                    let write = self.consider_written(wide_row, write, named, header, &parameters);
+                    return Ok(decided_write(write));
+                }
+                if concern.is_write() {
+                    return Ok(self.unwatched(wide_row, named(), &shape));
                 }
                 let considering =
                     self.consider_query(wide_row, &concern, &text, header, &parameters);
@@ -299,42 +306,27 @@ impl Session {
         self.decide_shape(shape, parameters)
     }
 
-    fn consider_query(
-        &self,
-        wide_row: &WideRow,
-        concern: &Concern,
-        text: &str,
-        header: Header,
-        parameters: &Parameters<'_>,
-    ) -> Considering {
-        let Concern::Reads { keyspace, table } = concern else {
-            return Considering::Forward(None);
-        };
-        let watched = wide_row.known.table(keyspace, table);
-        if watched.is_none() && !parameters.paging_state.is_some_and(State::might_be_in) {
-            return Considering::Forward(None);
+    /// A write to tables that nobody watches, yet.
+    fn unwatched(&self, wide_row: &WideRow, named: Named, shape: &Shape) -> Decision {
+        let changes_schema = self.waits_for_agreement() && *shape == Shape::SchemaChange;
+        let in_flight = InFlight::unwatched(named, changes_schema, wide_row.guards.clone());
+        Decision::Watch(Pending::Write(Box::new(in_flight)))
+    }
+
+    /// Drivers that see all nodes wait for agreement themselves.
+    pub(super) fn waits_for_agreement(&self) -> bool {
+        self.proxy.config.topology.mode == TopologyMode::Single
+    }
+
+    /// The keyspace of unqualified names, where that is settled.
+    pub(super) fn keyspace_of_names(&self, named: Option<&str>) -> Option<String> {
+        match self.unqualified_names(named) {
+            Names::Unsettled => None,
+            Names::InSystem | Names::Elsewhere => {
+                let named = named.map(str::to_owned);
+                named.or_else(|| self.keyspace.borrow().clone())
+            }
         }
-        let pageable = || Pageable::parse(text).map(Arc::new);
-        let considered = Considered {
-            header,
-            parameters,
-            text,
-            table: TableName::new(keyspace, table),
-            cut: watched
-                .as_ref()
-                .and_then(|_| self.cut(header, parameters, pageable)),
-            sight: self.sight(watched.as_ref(), parameters, |schema| {
-                Keyed::parse(text, schema).map(Arc::new)
-            }),
-            watched,
-            keyspace: match parameters.keyspace {
-                Some(_) => None,
-                None => self.keyspace.borrow().clone(),
-            },
-        };
-        self.consider_select(considered, |schema| {
-            Readable::parse(text, schema).map(Arc::new)
-        })
     }
 
     /// Where unqualified names are, for a request that names this keyspace or none.
@@ -357,11 +349,10 @@ impl Session {
         Ok(match shape {
             Shape::Other => Decision::Forward,
             Shape::Use => Decision::Watch(Pending::Use),
-            // Drivers that see all nodes wait for agreement themselves.
-            Shape::SchemaChange if self.proxy.config.topology.mode == TopologyMode::Mirror => {
-                Decision::Forward
+            Shape::SchemaChange if self.waits_for_agreement() => {
+                self.watch_held(Pending::SchemaChange)
             }
-            Shape::SchemaChange => self.watch_held(Pending::SchemaChange),
+            Shape::SchemaChange => Decision::Forward,
             Shape::Topology(select) if select.query.is_none() => not_understood(&select),
             Shape::Topology(select) => {
                 let values = parameters()?.values.into_iter().map(bound_value).collect();
@@ -393,54 +384,19 @@ impl Session {
         let keyspace = self.keyspace.borrow();
         let mut statement = Statement::new(shape, &text, named.or(keyspace.as_deref()));
         if self.proxy.wide_row.is_some() {
-            statement.concern = self.concern(touches(&text), named);
+            statement.concern = Arc::new(self.concern(touches(&text), named));
+            statement.names_in = self.keyspace_of_names(named);
         }
-        Ok(Decision::Watch(Pending::Prepare(statement)))
+        let pending = Pending::Prepare(Box::new(statement), named.is_some());
+        Ok(Decision::Watch(pending))
     }
+}
 
-    fn decide_batch(&self, message: Cursor<'_>) -> Result<Decision> {
-        let mut missing = Vec::new();
-        let unknown =
-            batch::first_unknown_id(message.clone(), |id| match self.proxy.prepared.get(id) {
-                Some(statement) if !statement.is_on(self.node) => {
-                    missing.push(statement);
-                    true
-                }
-                found => found.is_some(),
-            })?;
-        Ok(match unknown {
-            Some(id) => Decision::Refuse(error::unprepared(id), Refusal::Unprepared),
-            None if missing.is_empty() || self.stage.get() != Stage::Established => {
-                return self.decide_known_batch(message);
-            }
-            None => Decision::PrepareFirst(missing),
-        })
-    }
-
-    /// A batch writes what any of its statements does.
-    fn decide_known_batch(&self, message: Cursor<'_>) -> Result<Decision> {
-        let Some(wide_row) = &self.proxy.wide_row else {
-            return Ok(Decision::Forward);
-        };
-        let (mut prepared, mut texts) = (Vec::new(), Vec::new());
-        let rest = batch::each(message, |statement| match statement {
-            batch::Statement::Prepared(id) => prepared.push(self.proxy.prepared.get(id)),
-            batch::Statement::Text(text) => texts.push(touches(&text)),
-        })?;
-        // One that was evicted a moment ago may write anything.
-        let concern = |known: &Option<Arc<Statement>>| match known {
-            Some(statement) => self.hold_if_stale(wide_row, &statement.concern),
-            None => self.hold_if_stale(wide_row, &Concern::WritesAnything),
-        };
-        if let Some(decision) = prepared.iter().find_map(concern) {
-            return Ok(decision);
-        }
-        let keyspace = batch::keyspace(self.version.get(), rest)?;
-        let mut concerns = texts
-            .into_iter()
-            .map(|touched| self.concern(touched, keyspace));
-        let stale = concerns.find_map(|concern| self.hold_if_stale(wide_row, &concern));
-        Ok(stale.unwrap_or(Decision::Forward))
+fn decided_write(considering: late::Considering) -> Decision {
+    match considering {
+        late::Considering::Watch(in_flight) => Decision::Watch(Pending::Write(in_flight)),
+        late::Considering::Take(late) => Decision::LateWrite(late),
+        late::Considering::TooMany => overloaded("writes to split partitions"),
     }
 }
 
@@ -449,8 +405,16 @@ fn decided(considering: Considering) -> Option<Decision> {
     match considering {
         Considering::Forward(sight) => sight.map(|sight| Decision::Watch(Pending::Sight(sight))),
         Considering::Take(read) => Some(Decision::SplitRead(read)),
+        Considering::Serial(write) => Some(decided_write(write)),
         Considering::TooMany => Some(overloaded("reads of split partitions")),
     }
+}
+
+fn may_write(header: Header) -> bool {
+    matches!(
+        header.opcode,
+        opcode::QUERY | opcode::EXECUTE | opcode::BATCH
+    )
 }
 
 /// Whether a decision needs more than the beginning. Of an EXECUTE, the id is enough.
@@ -468,6 +432,12 @@ fn overloaded(what: &str) -> Decision {
         error::encode(ErrorCode::Overloaded, &text),
         Refusal::Rejected,
     )
+}
+
+fn too_early() -> Decision {
+    let text =
+        "narrows: a write before the connection is established; wait for READY or AUTH_SUCCESS";
+    Decision::Refuse(error::encode(ErrorCode::Protocol, text), Refusal::Rejected)
 }
 
 /// Only for names of topology tables: what else they could mean must not be answered with real addresses.

@@ -2,10 +2,13 @@
 
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 
+use super::late::InFlight;
 use super::pending::{Held, Pending};
 use super::prepared::Statement;
 use super::session::{Session, Stage};
+use super::watching::Concern;
 use super::{agreement, events, system_tables};
 use crate::protocol::header::{BODY_BYTES_MAX, Envelope, HEADER_BYTES, Version, opcode};
 use crate::protocol::response::{self, event, result, supported};
@@ -13,6 +16,7 @@ use crate::protocol::segment::Format;
 use crate::protocol::splitter::{Framing, Verdict, View};
 use crate::protocol::types::Cursor;
 use crate::protocol::{Compression, Header, ProtocolError};
+use crate::statement::touches;
 
 /// Replies that are looked at whole are small (SUPPORTED, PREPARED, schema changes, topology rows), or pages that we asked
 /// for ourselves and that have as many rows as we said.
@@ -22,7 +26,7 @@ impl Session {
     /// The inspector of the reply direction.
     pub(super) fn judge_reply(&self, view: View<'_>) -> Verdict {
         let verdict = match view.header.opcode {
-            opcode::EVENT => return judge_event(view),
+            opcode::EVENT => return self.judge_event(view),
             opcode::READY => self.judge_accepted(Stage::Established),
             opcode::AUTHENTICATE => {
                 self.logged_in.set(true);
@@ -63,7 +67,7 @@ impl Session {
     fn judge_watched(&self, view: View<'_>) -> Verdict {
         let stream = view.header.stream;
         let mut pending = self.pending.borrow_mut();
-        let Some(entry) = pending.get(&stream) else {
+        let Some(entry) = pending.get_mut(&stream) else {
             return Verdict::Forward;
         };
         if let Pending::Sight(_) = entry {
@@ -75,6 +79,12 @@ impl Session {
         }
         let verdict = match entry {
             Pending::Own(_) => Verdict::Take,
+            Pending::Write(in_flight) => match &self.proxy.wide_row {
+                Some(wide_row) if !in_flight.passes(&wide_row.known, view.header, view.body) => {
+                    Verdict::Take
+                }
+                _ => Verdict::Forward,
+            },
             // Upstream's errors pass as they are.
             _ if view.header.opcode == opcode::ERROR => Verdict::Forward,
             Pending::Options | Pending::Topology(..) => Verdict::Take,
@@ -83,13 +93,16 @@ impl Session {
             {
                 Verdict::Take
             }
-            Pending::SchemaChange(_) | Pending::Prepare(_) | Pending::Use | Pending::Sight(_) => {
+            Pending::SchemaChange(_) | Pending::Prepare(..) | Pending::Use | Pending::Sight(_) => {
                 Verdict::Forward
             }
         };
         if verdict == Verdict::Forward {
             match pending.remove(&stream) {
-                Some(Pending::Prepare(statement)) => self.learn_prepared(view, statement),
+                Some(Pending::Prepare(statement, is_named)) => {
+                    drop(pending);
+                    self.learn_prepared(view, *statement, is_named);
+                }
                 Some(Pending::Use) => self.learn_keyspace(view),
                 _ => {}
             }
@@ -97,7 +110,13 @@ impl Session {
         verdict
     }
 
-    fn learn_prepared(&self, view: View<'_>, statement: Statement) {
+    fn learn_prepared(&self, view: View<'_>, mut statement: Statement, is_named: bool) {
+        // Upstream may have run a USE that was sent behind the PREPARE before it.
+        let is_certain = is_named || self.keyspace_of_names(None) == statement.names_in;
+        if self.proxy.wide_row.is_some() && !is_certain {
+            statement.names_in = None;
+            statement.concern = Arc::new(Concern::new(touches(&statement.text), None));
+        }
         if let Ok(Some(prepared)) = result::prepared(view.header, view.body) {
             let known =
                 self.proxy
@@ -138,10 +157,31 @@ impl Session {
                     system_tables::answer(session, read, reply).await
                 });
             }
+            Pending::Write(in_flight) => self.hold_written(in_flight, reply),
             // These are forwarded, not taken.
-            Pending::Prepare(_) | Pending::Use | Pending::Sight(_) => {}
+            Pending::Prepare(..) | Pending::Use | Pending::Sight(_) => {}
         }
         Ok(())
+    }
+
+    /// The reply to a write waits until what it touched is out of service; that to a schema change also for the nodes.
+    fn hold_written(self: &Rc<Self>, in_flight: Box<InFlight>, reply: Envelope) {
+        let Some(wide_row) = &self.proxy.wide_row else {
+            return;
+        };
+        let (known, changes_schema) = (wide_row.known.clone(), in_flight.changes_schema());
+        // What is held was let in when it was a request.
+        let Some(held) = Held::begin(&self.held, usize::MAX) else {
+            return;
+        };
+        self.hold(held, reply, async move |session: &Session, reply| {
+            let reply = in_flight.finish(&known, reply).await;
+            let is_change = kind(reply.header, &reply.body) == Ok(result::kind::SCHEMA_CHANGE);
+            match changes_schema && reply.header.opcode == opcode::RESULT && is_change {
+                true => agreement::wait(session, reply).await,
+                false => reply,
+            }
+        });
     }
 
     async fn pass_supported(&self, reply: Envelope) -> io::Result<()> {
@@ -159,31 +199,24 @@ impl Session {
             .await
     }
 
-    /// Works on a reply without holding up the ones behind it, then sends it.
-    fn hold<F>(self: &Rc<Self>, held: Held, reply: Envelope, work: F)
-    where
-        F: AsyncFnOnce(&Session, Envelope) -> Envelope + 'static,
-    {
-        let session = self.clone();
-        tokio::task::spawn_local(async move {
-            let _held = held;
-            let Header { stream, .. } = reply.header;
-            let reply = work(&session, reply).await;
-            let Header { flags, opcode, .. } = reply.header;
-            // A client that has gone needs no reply.
-            drop(session.reply(stream, flags, opcode, reply.body).await);
-        });
+    /// Schema events concern drivers whatever the topology, but for those of tables that nobody but us knows; node events
+    /// are for us to present.
+    fn judge_event(&self, view: View<'_>) -> Verdict {
+        match event::read(Cursor::new(view.body)) {
+            Ok(event::Event::Node { .. }) => Verdict::Take,
+            Ok(event::Event::Table { keyspace, table }) if self.hides(keyspace, table) => {
+                Verdict::Take
+            }
+            Ok(_) => Verdict::Forward,
+            Err(_) if !view.complete => Verdict::More,
+            // An event that cannot be read might carry a real address.
+            Err(_) => Verdict::Take,
+        }
     }
-}
 
-/// Schema events concern drivers whatever the topology; node events are for us to present.
-fn judge_event(view: View<'_>) -> Verdict {
-    match event::read(Cursor::new(view.body)) {
-        Ok(event::Event::Node { .. }) => Verdict::Take,
-        Ok(event::Event::Schema | event::Event::Other) => Verdict::Forward,
-        Err(_) if !view.complete => Verdict::More,
-        // An event that cannot be read might carry a real address.
-        Err(_) => Verdict::Take,
+    fn hides(&self, keyspace: &str, table: &str) -> bool {
+        let wide_row = self.proxy.wide_row.as_ref();
+        wide_row.is_some_and(|wide_row| wide_row.known.is_split_table(keyspace, table))
     }
 }
 

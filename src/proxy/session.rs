@@ -16,10 +16,11 @@ use tokio::sync::{Mutex, MutexGuard, Notify};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use super::beside::Beside;
 use super::pending::{Pending, Taken};
 use super::prepared::NodeBit;
 use super::response::REPLY_BYTES_HELD_MAX;
-use super::split::{Reads, Rights};
+use super::right::Rights;
 use super::{Close, Presented, Proxy};
 use crate::protocol::header::{Envelope, RESPONSE_BIT, Version, opcode};
 use crate::protocol::response::error::{self, ErrorCode};
@@ -57,9 +58,11 @@ pub(super) struct Session {
     /// Upstream asked for a login, so it has roles with different rights.
     pub(super) logged_in: Cell<bool>,
     pub(super) rights: Rights,
-    /// Requests that are being answered from splits, and how many they are.
-    pub(super) reads: Reads,
+    pub(super) beside: Beside,
+    /// Requests that are being answered from splits.
     pub(super) reading: Rc<Cell<usize>>,
+    /// Writes that wait for what is split of their partitions.
+    pub(super) writing: Rc<Cell<usize>>,
     /// Our own connections, for what is split.
     pub(super) pool: Rc<Pool>,
     /// A request was taken out and is not dealt with yet.
@@ -127,8 +130,9 @@ impl Session {
             held: Rc::default(),
             logged_in: Cell::new(false),
             rights: Rights::default(),
-            reads: Reads::default(),
+            beside: Beside::default(),
             reading: Rc::default(),
+            writing: Rc::default(),
             pool,
             taking: Cell::new(false),
             closed: Cell::new(false),
@@ -181,7 +185,7 @@ impl Session {
         }
         // A peer that does not read must not hold us up.
         drop(timeout(GOODBYE_PATIENCE, self.say_goodbye(client, farewell)).await);
-        self.reads.stop();
+        self.beside.stop();
         close
     }
 
@@ -268,6 +272,10 @@ impl Session {
                     let body = self.too_many_held();
                     let refused = self.reply(stream, 0, opcode::ERROR, body).await;
                     return refused.is_err().then_some(Ending::Quiet(Close::Client));
+                }
+                Some(Taken::LateWrite(late)) => {
+                    self.begin_late_write(request, *late);
+                    return None;
                 }
                 Some(Taken::SplitRead(read)) => {
                     self.begin_split_read(request, *read);

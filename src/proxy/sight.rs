@@ -4,12 +4,15 @@
 //! goes by, also out of a compressed body, of which only the head is decompressed. Most replies say nothing: a narrow
 //! partition is one page without a warning, in time. What is worth telling goes into `wide_row::sighting`, which never waits.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use twox_hash::XxHash3_64;
 
 use super::pending::Pending;
+use super::prepared::Statement;
 use super::session::Session;
 use crate::protocol::ProtocolError;
 use crate::protocol::header::{Header, opcode};
@@ -48,20 +51,10 @@ impl Session {
         keyed: impl FnOnce(&Arc<TableSchema>) -> Option<Arc<Keyed>>,
     ) -> Option<Sight> {
         let watched = watched?;
-        if watched.mode() == Mode::Off || self.pending.borrow().len() >= SIGHTS_MAX {
+        if self.pending.borrow().len() >= SIGHTS_MAX {
             return None;
         }
-        // A scan that began on a split says nothing of the original.
-        if parameters.paging_state.is_some_and(State::might_be_in) {
-            return None;
-        }
-        let key = keyed(&watched.schema()?)?.key(&parameters.values)?;
-        Some(Sight {
-            watched: watched.clone(),
-            key,
-            goes_on_from: parameters.paging_state.map(XxHash3_64::oneshot),
-            began: Instant::now(),
-        })
+        Sight::begin(watched, parameters, keyed)
     }
 
     /// Whether a reply on this stream is waited for, so that no other request may use it. One that is only looked at may
@@ -136,7 +129,59 @@ impl Session {
     }
 }
 
+/// Replies that are waited for. Public so that the cost of looking at one can be measured: everybody who reads a watched
+/// table pays it.
+#[derive(Default)]
+pub struct SightedReads(RefCell<HashMap<i16, Pending>>);
+
+impl SightedReads {
+    /// What a session does with one EXECUTE and its reply, and how much of it is told. `None`: nobody looks at it.
+    pub fn look(
+        &self,
+        watched: &Arc<Watched>,
+        statement: &Statement,
+        parameters: &Parameters<'_>,
+        reply: View<'_>,
+    ) -> Option<usize> {
+        let sight = Sight::begin(watched, parameters, |schema| statement.keyed(schema))?;
+        let stream = reply.header.stream;
+        let pending = Pending::Sight(sight);
+        self.0.borrow_mut().insert(stream, pending);
+        let told = match self.0.borrow().get(&stream) {
+            Some(Pending::Sight(sight)) => sight.read(reply).ok()?,
+            _ => return None,
+        };
+        match self.0.borrow_mut().remove(&stream) {
+            Some(Pending::Sight(sight)) => {
+                Some(sight.worth_telling(told, sight.began.elapsed()).count())
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Sight {
+    fn begin(
+        watched: &Arc<Watched>,
+        parameters: &Parameters<'_>,
+        keyed: impl FnOnce(&Arc<TableSchema>) -> Option<Arc<Keyed>>,
+    ) -> Option<Self> {
+        if watched.mode() == Mode::Off {
+            return None;
+        }
+        // A scan that began on a split says nothing of the original.
+        if parameters.paging_state.is_some_and(State::might_be_in) {
+            return None;
+        }
+        let key = keyed(&watched.schema()?)?.key(&parameters.values)?;
+        Some(Self {
+            watched: watched.clone(),
+            key,
+            goes_on_from: parameters.paging_state.map(XxHash3_64::oneshot),
+            began: Instant::now(),
+        })
+    }
+
     fn worth_telling(&self, told: Told, latency: Duration) -> impl Iterator<Item = Seen> {
         let (mut page, mut trouble) = (None, None);
         match told {

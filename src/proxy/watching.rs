@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::Close;
 use super::pending::{Held, Taken};
@@ -18,12 +18,13 @@ use crate::protocol::header::opcode;
 use crate::protocol::response::error::{self, ErrorCode};
 use crate::protocol::splitter::{Verdict, View};
 use crate::statement::Touches;
-use crate::statement::touches::Name;
+use crate::statement::touches::{Change, Name};
 use crate::wide_row::freshness::Age;
 use crate::wide_row::known::{Known, Watched};
 
 /// How long a write waits for a refresh; drivers give up after seconds.
 const REFRESH_PATIENCE: Duration = Duration::from_millis(500);
+const SCHEMA_POLL: Duration = Duration::from_millis(20);
 /// A held write that cannot even begin to go out in this time ends its session: upstream takes nothing any more.
 const HELD_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -33,69 +34,125 @@ pub(super) enum Stale {
     Catalog,
     /// What is split of these tables.
     Tables(Vec<Arc<Watched>>),
+    /// What the partition key of a table is that has splits, or closes its partitions.
+    Schema,
 }
 
-/// The tables of a statement, once it is known which keyspace its unqualified names are in.
+/// The tables of a statement, with the keyspace of its unqualified names where that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Concern {
     Nothing,
-    Reads { keyspace: String, table: String },
-    Writes(Vec<(String, String)>),
-    WritesKeyspace(String),
+    Reads {
+        keyspace: String,
+        table: String,
+    },
+    /// Without a keyspace a name may be of any: a USE under way decides, or upstream refuses it.
+    Writes(Vec<Name>),
+    Changes(Change, Name),
+    DropsKeyspace(String),
     WritesAnything,
 }
 
 impl Concern {
     pub(super) fn new(touches: Touches, keyspace: Option<&str>) -> Self {
-        let full = |name: Name| {
-            let keyspace = name.keyspace.or_else(|| keyspace.map(str::to_owned));
-            keyspace.map(|keyspace| (keyspace, name.table))
+        let full = |name: Name| Name {
+            keyspace: name.keyspace.or_else(|| keyspace.map(str::to_owned)),
+            ..name
         };
         match touches {
             Touches::Nothing => Self::Nothing,
-            Touches::Reads(name) => full(name).map_or(Self::Nothing, |(keyspace, table)| {
-                Self::Reads { keyspace, table }
-            }),
+            Touches::Reads(name) => match full(name) {
+                Name {
+                    keyspace: Some(keyspace),
+                    table,
+                } => Self::Reads { keyspace, table },
+                _ => Self::Nothing,
+            },
             Touches::Writes(names) => {
-                let names: Option<Vec<_>> = names.into_iter().map(full).collect();
-                match names {
-                    // A USE under way decides which keyspace it is.
-                    None => Self::WritesAnything,
-                    Some(names) if names.iter().all(|(keyspace, _)| is_systems_own(keyspace)) => {
-                        Self::Nothing
-                    }
-                    Some(names) => Self::Writes(names),
+                let names: Vec<Name> = names.into_iter().map(full).collect();
+                match names.iter().all(is_systems_own) {
+                    true => Self::Nothing,
+                    false => Self::Writes(names),
                 }
             }
-            Touches::WritesKeyspace(keyspace) => Self::WritesKeyspace(keyspace),
+            Touches::Changes(how, name) => Self::Changes(how, full(name)),
+            Touches::DropsKeyspace(keyspace) => Self::DropsKeyspace(keyspace),
             Touches::WritesAnything => Self::WritesAnything,
         }
     }
 
-    /// What is not known well enough for this to be forwarded.
-    pub(super) fn stale(&self, known: &Known) -> Option<Stale> {
-        let tables = match self {
-            Self::Nothing | Self::Reads { .. } => return None,
-            _ if known.catalog.age() != Age::Fresh => return Some(Stale::Catalog),
-            Self::Writes(names) => names
-                .iter()
-                .filter_map(|(keyspace, table)| known.table(keyspace, table))
-                .collect(),
-            Self::WritesKeyspace(keyspace) => {
+    pub(super) fn is_write(&self) -> bool {
+        !matches!(self, Self::Nothing | Self::Reads { .. })
+    }
+
+    /// What the statements of one batch write together.
+    pub(super) fn join(&mut self, other: &Self) {
+        match (&mut *self, other) {
+            (_, Self::Nothing) => {}
+            (Self::Nothing, other) => *self = other.clone(),
+            (Self::Writes(names), Self::Writes(more)) => {
+                // Most batches stay in one table.
+                let is_news = |name: &&Name| names.last() != Some(name);
+                let news: Vec<Name> = more.iter().filter(is_news).cloned().collect();
+                names.extend(news);
+            }
+            (_, _) => *self = Self::WritesAnything,
+        }
+    }
+
+    /// The watched tables that it writes, as far as is known.
+    pub(super) fn written(&self, known: &Known) -> Vec<Arc<Watched>> {
+        match self {
+            Self::Nothing | Self::Reads { .. } => Vec::new(),
+            Self::Writes(names) => match names.as_slice() {
+                [name] => named(name, known),
+                names => names.iter().flat_map(|name| named(name, known)).collect(),
+            },
+            Self::Changes(_, name) => named(name, known),
+            Self::DropsKeyspace(keyspace) => {
                 let mut tables = known.tables();
                 tables.retain(|watched| watched.name().keyspace == *keyspace);
                 tables
             }
             Self::WritesAnything => known.tables(),
+        }
+    }
+
+    /// What is not known well enough for this to be forwarded.
+    pub(super) fn stale(&self, known: &Known, tables: &[Arc<Watched>]) -> Option<Stale> {
+        if !self.is_write() {
+            return None;
+        }
+        if known.catalog.age() != Age::Fresh {
+            return Some(Stale::Catalog);
+        }
+        let is_stale = |watched: &&Arc<Watched>| watched.freshness.age() != Age::Fresh;
+        let stale: Vec<_> = tables.iter().filter(is_stale).cloned().collect();
+        if !stale.is_empty() {
+            return Some(Stale::Tables(stale));
+        }
+        let is_undescribed = |watched: &Arc<Watched>| {
+            let asks_for_keys = !watched.has_no_splits() || watched.settings().closes();
+            !watched.is_described() && asks_for_keys
         };
-        let is_stale = |watched: &Arc<Watched>| watched.freshness.age() != Age::Fresh;
-        let stale: Vec<_> = tables.into_iter().filter(is_stale).collect();
-        (!stale.is_empty()).then_some(Stale::Tables(stale))
+        let wants_keys = matches!(self, Self::Writes(_));
+        (wants_keys && tables.iter().any(is_undescribed)).then_some(Stale::Schema)
+    }
+}
+
+fn named(name: &Name, known: &Known) -> Vec<Arc<Watched>> {
+    match &name.keyspace {
+        Some(keyspace) => known.table(keyspace, &name.table).into_iter().collect(),
+        None => {
+            let mut tables = known.tables();
+            tables.retain(|watched| watched.name().table == name.table);
+            tables
+        }
     }
 }
 
 /// Cassandra's own keyspaces are never watched, and logins must go on whatever else is unknown.
-fn is_systems_own(keyspace: &str) -> bool {
+fn is_systems_own(name: &Name) -> bool {
     const OWN: [&str; 7] = [
         "system",
         "system_schema",
@@ -105,7 +162,8 @@ fn is_systems_own(keyspace: &str) -> bool {
         "system_views",
         "system_virtual_schema",
     ];
-    OWN.contains(&keyspace)
+    let keyspace = name.keyspace.as_deref();
+    keyspace.is_some_and(|keyspace| OWN.contains(&keyspace))
 }
 
 impl Stale {
@@ -121,6 +179,8 @@ impl Stale {
                     watched.freshness.wait(rest()).await;
                 }
             }
+            // Nobody tells when it is there.
+            Self::Schema => sleep(SCHEMA_POLL.min(rest())).await,
         }
     }
 }
@@ -138,7 +198,7 @@ impl Session {
             return Err(request.header.stream);
         };
         let session = self.clone();
-        tokio::task::spawn_local(async move {
+        self.begin_beside(async move {
             let _bytes = bytes;
             session.release_or_refuse(stale, request, held).await;
         });
@@ -151,7 +211,7 @@ impl Session {
     }
 
     /// Judges again after every wait: what it waits for may have been replaced, and more than one thing may be stale.
-    async fn release_or_refuse(&self, mut stale: Stale, request: Envelope, held: Held) {
+    async fn release_or_refuse(self: &Rc<Self>, mut stale: Stale, request: Envelope, held: Held) {
         let Some(wide_row) = &self.proxy.wide_row else {
             return;
         };
@@ -187,6 +247,9 @@ impl Session {
                         }
                         Err(_) => return self.close(Close::Upstream),
                     }
+                }
+                Judged::Taken(Taken::LateWrite(late)) => {
+                    return self.begin_late_write(request, *late);
                 }
                 // A write is no read; whatever it is now, nobody would answer it.
                 Judged::Taken(Taken::SplitRead(_)) => return self.close(Close::Panic),
@@ -247,6 +310,7 @@ impl Stale {
             Self::Tables(tables) => tables
                 .first()
                 .map_or(Age::Stale, |table| table.freshness.age()),
+            Self::Schema => Age::Unknown,
         };
         match age {
             Age::Unknown => NOT_KNOWN,
@@ -256,7 +320,7 @@ impl Stale {
 }
 
 const NOT_KNOWN: &str = "narrows: what is split is not known yet, so this write cannot be made safely; it was not forwarded, try again";
-const NOT_LATELY: &str = "narrows: the control keyspace could not be read lately, so this write cannot be made safely; \
+pub(super) const NOT_LATELY: &str = "narrows: the control keyspace could not be read lately, so this write cannot be made safely; \
     it was not forwarded, try again";
 const TOO_MUCH: &str =
     "narrows: too many writes wait for the control keyspace; this one was not forwarded, try again";

@@ -16,7 +16,13 @@ pub const KEYS_MAX: usize = 128;
 
 /// The values of a request, one for each marker of its text.
 pub struct Bound<'a> {
-    values: Vec<Value<'a>>,
+    values: Values<'a>,
+}
+
+enum Values<'a> {
+    /// In the order of the markers already.
+    AsSent(&'a [(Option<&'a str>, Value<'a>)]),
+    Sorted(Vec<Value<'a>>),
 }
 
 /// One partition that is read.
@@ -38,33 +44,36 @@ impl<'a> Bound<'a> {
     /// Puts values in the order of the markers. Named ones come in any order.
     pub fn new(
         markers: &[Marker],
-        values: &[(Option<&'a str>, Value<'a>)],
+        values: &'a [(Option<&'a str>, Value<'a>)],
     ) -> Result<Self, Reason> {
-        let named = values.first().is_some_and(|(name, _)| name.is_some());
-        let values: Vec<Value<'a>> = if named {
-            let find = |marker: &Marker| {
-                let mut same = values
-                    .iter()
-                    .filter(|(name, _)| *name == marker.name.as_deref());
-                // Which of two would count is for Cassandra to say.
-                match (same.next(), same.next()) {
-                    (Some((_, value)), None) => Ok(*value),
-                    _ => Err(Reason::Value),
-                }
-            };
-            markers.iter().map(find).collect::<Result<_, _>>()?
-        } else {
-            values.iter().map(|(_, value)| *value).collect()
-        };
-        if values.len() != markers.len() {
-            return Err(Reason::Value);
+        if !are_named(values) {
+            let fits = values.len() == markers.len();
+            let values = Values::AsSent(values);
+            return fits.then_some(Self { values }).ok_or(Reason::Value);
         }
-        Ok(Self { values })
+        let find = |marker: &Marker| {
+            let mut same = values
+                .iter()
+                .filter(|(name, _)| *name == marker.name.as_deref());
+            // Which of two would count is for Cassandra to say.
+            match (same.next(), same.next()) {
+                (Some((_, value)), None) => Ok(*value),
+                _ => Err(Reason::Value),
+            }
+        };
+        let values = markers.iter().map(find).collect::<Result<_, _>>()?;
+        Ok(Self {
+            values: Values::Sorted(values),
+        })
     }
 
     /// The bytes of a marker; null and unset have none.
     pub(super) fn marker(&self, index: usize) -> Option<&'a [u8]> {
-        match self.values.get(index) {
+        let value = match &self.values {
+            Values::AsSent(values) => values.get(index).map(|(_, value)| value),
+            Values::Sorted(values) => values.get(index),
+        };
+        match value {
             Some(Value::Bytes(bytes)) => Some(bytes),
             _ => None,
         }
@@ -91,13 +100,23 @@ impl<'a> Bound<'a> {
     }
 }
 
+/// Whether the values of a request have names: all of them, or none.
+pub(super) fn are_named(values: &[(Option<&str>, Value<'_>)]) -> bool {
+    values.first().is_some_and(|(name, _)| name.is_some())
+}
+
 /// The elements of a serialized list without nulls (native_protocol_v5 §6.12).
 pub(super) fn list_elements(bytes: &[u8]) -> Option<Vec<&[u8]>> {
+    nullable_elements(bytes, usize::MAX)?.into_iter().collect()
+}
+
+/// The elements of a serialized list of at most so many.
+pub(super) fn nullable_elements(bytes: &[u8], max: usize) -> Option<Vec<Option<&[u8]>>> {
     let mut cursor = Cursor::new(bytes);
-    let count = cursor.count("list").ok()?;
+    let count = cursor.count("list").ok().filter(|count| *count <= max)?;
     let mut elements = Vec::new();
     for _ in 0..count {
-        elements.push(cursor.bytes().ok()??);
+        elements.push(cursor.bytes().ok()?);
     }
     cursor.rest().is_empty().then_some(elements)
 }

@@ -4,7 +4,7 @@
 //! reads and how many rows, `bounds` which buckets can have them, `render` what each bucket is asked, `aggregate` joins
 //! what COUNT, MIN and MAX found. What cannot be answered exactly has a [`Reason`], and goes to the original.
 //! On the way back `rows` and `metadata` put the client's reply together, and `state` says where its scan stands; `native`
-//! says the same in Cassandra's words.
+//! says the same in Cassandra's words. Of writes, `written` says which partitions they are to.
 
 pub mod aggregate;
 pub mod bind;
@@ -22,6 +22,7 @@ mod selection;
 pub mod state;
 mod vint;
 pub mod warnings;
+pub mod written;
 
 #[cfg(test)]
 mod tests;

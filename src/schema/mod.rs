@@ -1,6 +1,7 @@
 //! What a table is: its columns, their types, and the order of values. Pure.
 
 mod composite;
+pub mod key_text;
 pub mod literal;
 mod moment;
 pub mod order;

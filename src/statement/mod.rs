@@ -3,6 +3,7 @@
 //! A text that is not understood is never guessed at: it is forwarded, and Cassandra answers it. (SELECTs on topology
 //! tables are the exception: what is not understood there is refused, since the answer would show real addresses.)
 
+pub mod anonymous;
 pub mod classify;
 pub mod lexer;
 mod parser;

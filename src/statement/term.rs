@@ -44,3 +44,15 @@ pub struct Marker {
     /// Folded as Cassandra does.
     pub name: Option<String>,
 }
+
+/// The bytes of pairs of hexadecimal digits, whatever dashes are between them.
+pub(crate) fn hex(source: &str) -> Option<Vec<u8>> {
+    let digit = |c: char| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let digits: Option<Vec<u8>> = source.chars().filter(|c| *c != '-').map(digit).collect();
+    let digits = digits?;
+    let pairs = digits.chunks(2).map(|pair| match pair {
+        [high, low] => Some(high << 4 | low),
+        _ => None,
+    });
+    pairs.collect()
+}

@@ -12,17 +12,21 @@ pub enum Touches {
     /// Neither reads nor writes tables of clients, as far as we care.
     Nothing,
     Reads(Name),
+    /// Rows of these tables.
     Writes(Vec<Name>),
-    /// Everything in a keyspace.
-    WritesKeyspace(String),
-    /// A write that is not understood.
+    /// A table as a whole.
+    Changes(Change, Name),
+    DropsKeyspace(String),
+    /// A write whose table is not understood.
     WritesAnything,
 }
 
-impl Touches {
-    pub fn may_write(&self) -> bool {
-        !matches!(self, Self::Nothing | Self::Reads(_))
-    }
+/// What is done to a table as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    Truncate,
+    Alter,
+    Drop,
 }
 
 /// A table's name as it is written, folded as Cassandra does.
@@ -54,12 +58,12 @@ pub fn touches(text: &str) -> Touches {
     } else if is("begin") {
         names_in_batch(text, tokens)
     } else if is("truncate") {
-        one(name(
-            text,
-            without(text, tokens, &["table", "columnfamily"]),
-        ))
-    } else if is("alter") || is("drop") {
-        return schema_change(text, tokens);
+        let rest = without(text, tokens, &["table", "columnfamily"]);
+        return change(Change::Truncate, text, rest);
+    } else if is("alter") {
+        return schema_change(Change::Alter, text, tokens);
+    } else if is("drop") {
+        return schema_change(Change::Drop, text, tokens);
     } else {
         return Touches::Nothing;
     };
@@ -69,25 +73,27 @@ pub fn touches(text: &str) -> Touches {
     }
 }
 
-/// ALTER and DROP of a table concern it, of a type any table with it, of a keyspace everything in it; of other things
-/// they concern no rows.
-fn schema_change(text: &str, mut tokens: Lexer<'_>) -> Touches {
+/// ALTER and DROP of a table concern it, DROP of a keyspace everything in it. A keyspace that is altered, and a type that
+/// gets another field, change no row.
+fn schema_change(how: Change, text: &str, mut tokens: Lexer<'_>) -> Touches {
     let Some(what) = tokens.next() else {
         return Touches::WritesAnything;
     };
     let mut rest = without(text, tokens, &["if", "exists"]);
     let is = |word: &str| what.is_word(text, word);
     if is("table") || is("columnfamily") {
-        let name = name(text, rest);
-        name.map_or(Touches::WritesAnything, |name| Touches::Writes(vec![name]))
-    } else if is("keyspace") || is("schema") {
+        change(how, text, rest)
+    } else if how == Change::Drop && (is("keyspace") || is("schema")) {
         let keyspace = rest.next().and_then(|token| token.name(text));
-        keyspace.map_or(Touches::WritesAnything, Touches::WritesKeyspace)
-    } else if is("type") {
-        Touches::WritesAnything
+        keyspace.map_or(Touches::WritesAnything, Touches::DropsKeyspace)
     } else {
         Touches::Nothing
     }
+}
+
+fn change(how: Change, text: &str, rest: Lexer<'_>) -> Touches {
+    let name = name(text, rest);
+    name.map_or(Touches::WritesAnything, |name| Touches::Changes(how, name))
 }
 
 /// The tables of a batch, each once; `None` where one is missing, or there are too many.
@@ -186,12 +192,6 @@ mod tests {
                 "DELETE a, b[?] FROM t USING TIMESTAMP 5 WHERE k = 1",
                 vec!["t"],
             ),
-            ("TRUNCATE ks.t", vec!["ks.t"]),
-            ("TRUNCATE TABLE t", vec!["t"]),
-            ("TRUNCATE COLUMNFAMILY ks.t", vec!["ks.t"]),
-            ("ALTER TABLE IF EXISTS ks.t ADD c int", vec!["ks.t"]),
-            ("DROP TABLE IF EXISTS t", vec!["t"]),
-            ("DROP COLUMNFAMILY t", vec!["t"]),
             (
                 "BEGIN UNLOGGED BATCH USING TIMESTAMP 1 INSERT INTO a (k) VALUES (1); UPDATE ks.b SET v = 1 \
                  WHERE k = 1; DELETE FROM \"C\" WHERE k = $$ into x $$; APPLY BATCH",
@@ -200,6 +200,29 @@ mod tests {
         ] {
             let names = tables.into_iter().map(plain).collect();
             assert_eq!(touches(text), Touches::Writes(names), "{text}");
+        }
+    }
+
+    #[test]
+    fn tables_change_as_a_whole() {
+        for (text, how, table) in [
+            ("TRUNCATE ks.t", Change::Truncate, "ks.t"),
+            ("TRUNCATE TABLE t", Change::Truncate, "t"),
+            ("TRUNCATE COLUMNFAMILY ks.t", Change::Truncate, "ks.t"),
+            (
+                "ALTER TABLE IF EXISTS ks.t ADD c int",
+                Change::Alter,
+                "ks.t",
+            ),
+            ("DROP TABLE IF EXISTS t", Change::Drop, "t"),
+            ("DROP COLUMNFAMILY t", Change::Drop, "t"),
+        ] {
+            let expected = Touches::Changes(how, plain(table));
+            assert_eq!(touches(text), expected, "{text}");
+        }
+        for text in ["drop keyspace if exists \"Ks\"", "DROP SCHEMA \"Ks\""] {
+            let expected = Touches::DropsKeyspace("Ks".to_owned());
+            assert_eq!(touches(text), expected, "{text}");
         }
     }
 
@@ -215,19 +238,9 @@ mod tests {
             "BEGIN BATCH APPLY BATCH",
             "TRUNCATE",
             "ALTER",
-            "ALTER TYPE ks.address ADD zip text",
+            "DROP KEYSPACE",
         ] {
             assert_eq!(touches(text), Touches::WritesAnything, "{text}");
-        }
-        for text in [
-            "drop keyspace if exists \"Ks\"",
-            "ALTER SCHEMA \"Ks\" WITH x",
-        ] {
-            assert_eq!(
-                touches(text),
-                Touches::WritesKeyspace("Ks".to_owned()),
-                "{text}"
-            );
         }
         let batch = (0..100).map(|table| format!("INSERT INTO t{table} (k) VALUES (1);"));
         let batch = format!("BEGIN BATCH {} APPLY BATCH", batch.collect::<String>());
@@ -243,6 +256,9 @@ mod tests {
             "CREATE TABLE ks.t (k int PRIMARY KEY)",
             "GRANT SELECT ON ks.t TO role",
             "DROP INDEX ks.i",
+            "DROP TYPE ks.address",
+            "ALTER TYPE ks.address ADD zip text",
+            "ALTER SCHEMA \"Ks\" WITH x",
             "DROP ROLE r",
             "LIST ROLES",
             "SELECT 1",

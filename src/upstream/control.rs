@@ -145,7 +145,9 @@ impl Control {
                     event = connection.next_event() => match event {
                         Ok(event) => match read_event(&event) {
                             Ok(Event::Node { .. }) => due = due.min(Instant::now() + SETTLE),
-                            Ok(Event::Schema) => self.schema_changed.notify_one(),
+                            Ok(Event::Schema | Event::Table { .. }) => {
+                                self.schema_changed.notify_one();
+                            }
                             Ok(Event::Other) | Err(_) => {}
                         },
                         Err(error) => return error,

@@ -4,16 +4,18 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
+use uuid::Uuid;
 
 use super::freshness::Freshness;
 use super::metrics::TableMetrics;
 use super::names::{PartitionKey, TableName};
 use super::sighting::Answers;
 use super::slot::TableShards;
-use super::store::SplitId;
+use super::split_name::is_name;
+use super::store::{Described, SplitId};
 use super::validate::Validations;
 use super::watched::{Mode, WatchedTable};
 use crate::filter::{TableFilter, Target};
@@ -27,8 +29,15 @@ pub struct Watched {
     settings: ArcSwap<WatchedTable>,
     /// Somebody has looked at the original since it is watched: earlier splits of it are out of service.
     seen: AtomicBool,
+    /// The table that has the name, as far as anybody saw.
+    table_id: ArcSwapOption<Uuid>,
+    /// This proxy has looked at that one.
+    described: AtomicBool,
     /// What the original looks like, while all nodes agree on it.
     schema: ArcSwapOption<TableSchema>,
+    /// The last one that was known: a table's partition key is never altered, so keys are computed with it whatever changes,
+    /// until another table has the name.
+    key_schema: ArcSwapOption<TableSchema>,
     pub filter: TableFilter,
     pub freshness: Freshness,
     pub validations: Validations<TableShards>,
@@ -50,7 +59,10 @@ impl Watched {
             shards: settings.shards,
             settings: ArcSwap::from_pointee(settings),
             seen: AtomicBool::new(false),
+            table_id: ArcSwapOption::empty(),
+            described: AtomicBool::new(false),
             schema: ArcSwapOption::empty(),
+            key_schema: ArcSwapOption::empty(),
             filter,
             freshness,
             validations,
@@ -85,8 +97,21 @@ impl Watched {
         self.seen.load(Ordering::Acquire)
     }
 
-    pub(super) fn set_seen(&self, seen: bool) {
+    /// `table_id`: of the table that somebody saw under the name. Keys of another one mean nothing any more.
+    pub fn set_seen(&self, seen: bool, table_id: Option<Uuid>) {
         self.seen.store(seen, Ordering::Release);
+        if self.table_id() != table_id {
+            self.described.store(false, Ordering::Release);
+            self.schema.store(None);
+            self.key_schema.store(None);
+            // Last, since whoever computes keys reads it first: the old schema must not be met with the new id.
+            self.table_id.store(table_id.map(Arc::new));
+        }
+    }
+
+    /// Read before a schema: then that is of this table, or of a later one, which somebody who compares will see.
+    pub fn table_id(&self) -> Option<Uuid> {
+        self.table_id.load().as_deref().copied()
     }
 
     /// `None`: not known, or just being changed.
@@ -94,12 +119,53 @@ impl Watched {
         self.schema.load_full()
     }
 
-    pub fn set_schema(&self, schema: Option<Arc<TableSchema>>) {
-        let before = self.schema.load();
-        // The same one stays, so that what was made for it does.
-        if before.as_deref() != schema.as_deref() {
-            self.schema.store(schema);
+    /// The table is as described, if it is still the one that was seen.
+    pub fn set_schema(&self, described: &Described) {
+        let Described {
+            table_id, schema, ..
+        } = described;
+        if self.table_id() != *table_id {
+            return;
         }
+        // The same one stays, so that what was made for it does.
+        if self.schema.load().as_deref() != schema.as_deref() {
+            if schema.is_some() {
+                self.key_schema.store(schema.clone());
+            }
+            self.schema.store(schema.clone());
+        }
+        self.described.store(true, Ordering::Release);
+    }
+
+    /// Its partition key, as far as that is not known: it is the same however else the table is being changed.
+    pub(super) fn set_key_schema(&self, described: &Described) {
+        let is_news = !self.is_described() && described.schema.is_some();
+        if is_news && self.table_id() == described.table_id {
+            self.key_schema.store(described.schema.clone());
+            self.described.store(true, Ordering::Release);
+        }
+    }
+
+    /// It is being changed, perhaps; who reads it asks the original.
+    pub(super) fn forget_schema(&self) {
+        self.schema.store(None);
+    }
+
+    /// What the keys of writes are computed with. `None`: the table was never described since this proxy runs, or is of a kind
+    /// that cannot be split.
+    pub fn key_schema(&self) -> Option<Arc<TableSchema>> {
+        self.key_schema.load_full()
+    }
+
+    /// Its partition key is known, as far as it ever will be.
+    pub fn is_described(&self) -> bool {
+        self.described.load(Ordering::Acquire)
+    }
+
+    /// As far as is known, no partition of it is split or guarded.
+    pub fn has_no_splits(&self) -> bool {
+        let stats = self.filter.stats();
+        stats.keys == 0 && stats.shards_unknown == 0
     }
 
     pub fn split(&self, key: PartitionKey) -> SplitId {
@@ -116,9 +182,14 @@ impl Watched {
 
 type Tables = HashMap<String, HashMap<String, Arc<Watched>>>;
 
+/// Counts how often the list of watched tables was replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListVersion(u64);
+
 /// All watched tables.
 pub struct Known {
     tables: ArcSwap<Tables>,
+    list: AtomicU64,
     /// How well the list itself is known.
     pub catalog: Freshness,
 }
@@ -127,8 +198,14 @@ impl Known {
     pub fn new(catalog: Freshness) -> Self {
         Self {
             tables: ArcSwap::default(),
+            list: AtomicU64::new(0),
             catalog,
         }
+    }
+
+    /// Read before the list: then what is looked up there is of this version or a later one.
+    pub fn list(&self) -> ListVersion {
+        ListVersion(self.list.load(Ordering::Acquire))
     }
 
     pub fn table(&self, keyspace: &str, table: &str) -> Option<Arc<Watched>> {
@@ -138,6 +215,15 @@ impl Known {
     pub fn tables(&self) -> Vec<Arc<Watched>> {
         let tables = self.tables.load();
         tables.values().flat_map(HashMap::values).cloned().collect()
+    }
+
+    /// Whether a table has the name of one that holds buckets of a watched table. One that is watched itself is not meant.
+    pub fn is_split_table(&self, keyspace: &str, table: &str) -> bool {
+        let tables = self.tables.load();
+        let Some(watched) = tables.get(keyspace) else {
+            return false;
+        };
+        !watched.contains_key(table) && watched.keys().any(|original| is_name(original, table))
     }
 
     /// The list of tables and everything on it was loaded once.
@@ -157,5 +243,6 @@ impl Known {
             tables.entry(keyspace).or_default().insert(table, watched);
         }
         self.tables.store(Arc::new(tables));
+        self.list.fetch_add(1, Ordering::Release);
     }
 }

@@ -20,6 +20,7 @@ const FOLLOW_AGE_SECONDS: &str = "narrows_follow_age_seconds";
 const FOLLOW_ROWS_TOTAL: &str = "narrows_follow_rows_total";
 const FOLLOW_SHARDS_TOTAL: &str = "narrows_follow_shards_total";
 const FOLLOW_REFRESHES_TOTAL: &str = "narrows_follow_refreshes_total";
+const LATE_WRITES_TOTAL: &str = "narrows_late_writes_total";
 const OUT_OF_SERVICE_TOTAL: &str = "narrows_follow_out_of_service_total";
 const VALIDATION_REQUESTS_TOTAL: &str = "narrows_validation_requests_total";
 const VALIDATION_READS_TOTAL: &str = "narrows_validation_reads_total";
@@ -47,6 +48,16 @@ pub struct TableMetrics {
     pub rows: Counter,
     pub shards: Counter,
     pub out_of_service: Counter,
+    /// Generations that a write has ended.
+    pub late_invalidated: Counter,
+    /// Writes rejected because of the table's policy.
+    pub late_rejected: Counter,
+    /// Writes refused because what they touch could not be taken out of its split.
+    pub late_refused: Counter,
+    /// Writes whose reply was replaced by "outcome unknown" for the same reason.
+    pub late_unknown: Counter,
+    /// Unknown outcomes that could not be written down.
+    pub late_forgotten: Counter,
     validations: validate::Metrics,
     answers: [Counter; 3],
 }
@@ -62,6 +73,7 @@ impl TableMetrics {
         let false_positives = |kind: &'static str| counter!(FALSE_POSITIVES_TOTAL, "table" => table.clone(), "kind" => kind);
         let reads = |outcome: &'static str| counter!(VALIDATION_READS_TOTAL, "table" => table.clone(), "outcome" => outcome);
         let answer = |answer: &'static str| counter!(LOOKUP_ANSWERS_TOTAL, "table" => table.clone(), "answer" => answer);
+        let late = |outcome: &'static str| counter!(LATE_WRITES_TOTAL, "table" => table.clone(), "outcome" => outcome);
         let count = |name: &'static str| counter!(name, "table" => table.clone());
         let level = |name: &'static str| gauge!(name, "table" => table.clone());
         Self {
@@ -76,6 +88,11 @@ impl TableMetrics {
             rows: count(FOLLOW_ROWS_TOTAL),
             shards: count(FOLLOW_SHARDS_TOTAL),
             out_of_service: count(OUT_OF_SERVICE_TOTAL),
+            late_invalidated: late("invalidated"),
+            late_rejected: late("rejected"),
+            late_refused: late("refused"),
+            late_unknown: late("unknown"),
+            late_forgotten: late("forgotten"),
             validations: validate::Metrics {
                 asked: count(VALIDATION_REQUESTS_TOTAL),
                 sent: reads("sent"),

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::filter;
+use crate::protocol::types::Cursor;
 
 /// A table, as Cassandra spells it: without quotes, with its capitals.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,7 +48,8 @@ impl PartitionKey {
         if let [only] = components {
             return Some(Self::new(*only));
         }
-        let mut bytes = Vec::new();
+        let length: usize = components.iter().map(|component| component.len() + 3).sum();
+        let mut bytes = Vec::with_capacity(length);
         for component in components {
             let length = u16::try_from(component.len()).ok()?;
             bytes.extend_from_slice(&length.to_be_bytes());
@@ -59,6 +61,23 @@ impl PartitionKey {
 
     pub fn bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// The serialized values of its `count` columns. `None`: it is not a key of so many.
+    pub fn components(&self, count: usize) -> Option<Vec<&[u8]>> {
+        match count {
+            0 => None,
+            1 => Some(vec![&self.0]),
+            _ => {
+                let mut cursor = Cursor::new(&self.0);
+                let mut components = Vec::with_capacity(count);
+                for _ in 0..count {
+                    components.push(cursor.short_bytes().ok()?);
+                    (cursor.byte().ok()? == 0).then_some(())?;
+                }
+                cursor.rest().is_empty().then_some(components)
+            }
+        }
     }
 
     /// The shard of `wide_row` that holds this key. Shards are equal ranges of the filter's hash. Their numbers say how many
@@ -124,6 +143,11 @@ mod tests {
             key(&[b"one", b"", &[7]]).unwrap().bytes(),
             b"\x00\x03one\x00\x00\x00\x00\x00\x01\x07\x00"
         );
+        for components in [&[&b"one"[..]][..], &[b"one", b"", &[7]]] {
+            let key = key(components).unwrap();
+            assert_eq!(key.components(components.len()).unwrap(), components);
+            assert_eq!(key.components(components.len() + 1), None);
+        }
         assert_eq!(key(&[]), None);
         assert_eq!(key(&[&[0; 65_536]]), None);
         assert_eq!(key(&[b"a", &[0; 65_536]]), None);

@@ -14,6 +14,7 @@ use tokio::time::sleep;
 use super::cache::Layouts;
 use super::clock::BootClock;
 use super::follow::{Follower, Following};
+use super::guards::Guards;
 use super::known::Known;
 use super::lookup::Lookup;
 use super::schema;
@@ -28,6 +29,8 @@ use crate::tls::{self, TlsError};
 /// Between attempts to reach the control keyspace at first.
 const RETRY_MIN: Duration = Duration::from_millis(500);
 const RETRY_MAX: Duration = Duration::from_secs(10);
+/// Beyond it the comparison after the hint window has to find what was not written down.
+const FINISH_PATIENCE: Duration = Duration::from_secs(5);
 /// What is remembered of keys, as a share of what layouts may take.
 const KEYS_SHARE: u64 = 4;
 
@@ -39,11 +42,20 @@ pub enum ServiceError {
     Thread(#[from] io::Error),
 }
 
+/// What the process does beside following.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    Proxy,
+    /// Forwards no writes, so no guard waits for it.
+    Worker,
+}
+
 /// What sessions ask.
 #[derive(Clone)]
 pub struct WideRow {
     pub known: Arc<Known>,
     pub lookup: Arc<Lookup>,
+    pub guards: Arc<Guards>,
     /// Where what may be wide is told.
     pub sightings: Sightings,
 }
@@ -62,7 +74,11 @@ pub struct Service {
 }
 
 impl Service {
-    pub fn start(config: &Config, schema_changed: Arc<Notify>) -> Result<Self, ServiceError> {
+    pub fn start(
+        config: &Config,
+        role: Role,
+        schema_changed: Arc<Notify>,
+    ) -> Result<Self, ServiceError> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let control = &config.control;
         let following = Following {
@@ -86,14 +102,17 @@ impl Service {
         let shared = shared.transpose()?;
         let layouts = Layouts::new(bytes, shared.clone());
         let lookup = Arc::new(Lookup::new(slot.clone(), bytes / KEYS_SHARE, layouts));
+        let guards = Guards::new(slot.clone(), runtime.handle().clone());
         let mut follower = Follower::new(following, known.clone(), slot.clone());
         follower.begin(&config.tables);
         let (stop, stopped) = oneshot::channel();
         let (sightings, receiver) = Sightings::channel(sighting::WAITING_MAX);
         let run = Run {
             config: config.clone(),
+            role,
             slot: slot.clone(),
             follower,
+            guards: guards.clone(),
         };
         let thread = std::thread::Builder::new()
             .name("narrows-follow".to_owned())
@@ -102,6 +121,7 @@ impl Service {
             wide_row: WideRow {
                 known,
                 lookup,
+                guards,
                 sightings,
             },
             sightings: Some(receiver),
@@ -134,8 +154,10 @@ impl Service {
 
 struct Run {
     config: Config,
+    role: Role,
     slot: Arc<StoreSlot>,
     follower: Follower,
+    guards: Arc<Guards>,
 }
 
 impl Run {
@@ -157,6 +179,8 @@ impl Run {
             );
             runtime.block_on(sleep(RETRY_MIN));
         }
+        // Sessions have ended; what their last writes did to splits is still being written down.
+        runtime.block_on(self.guards.finish(FINISH_PATIENCE));
         self.follower.saving()();
         // Requests that still wait for the store get their answer: a doubt.
         runtime.shutdown_background();
@@ -167,14 +191,32 @@ impl Run {
             "the control keyspace cannot be used yet; writes wait, reads go to the originals";
         let store = Arc::new(until_done(told, async || open(&self.config).await).await);
         self.slot.set(store.clone());
-        let told = "the configured tables could not be compared with watched_table, trying again";
+        let told = "what the configuration says could not be compared with the control keyspace, trying again";
         let seed = async || self.seed(&store).await.map_err(|error| error.to_string());
         until_done(told, seed).await;
         self.follower.run(store).await;
     }
 
-    /// Tables of the configuration begin to be watched; where the store differs, it wins.
+    /// Says how old what this proxy goes by may become.
+    async fn announce(&self, store: &Store) -> Result<(), StoreError> {
+        let own = self.config.control.max_staleness;
+        let longest = store.announce_max_staleness(own).await?;
+        if longest > own {
+            tracing::info!(
+                ?own,
+                ?longest,
+                "another proxy has, or had, a longer control.max_staleness; splits wait for the longest before they are copied"
+            );
+        }
+        Ok(())
+    }
+
+    /// Tables of the configuration begin to be watched; where the store differs, it wins. Before anything is known that a
+    /// write could go by, workers are told of it.
     async fn seed(&self, store: &Store) -> Result<(), StoreError> {
+        if self.role == Role::Proxy {
+            self.announce(store).await?;
+        }
         let rows = store.read_watched().await?;
         for table in &self.config.tables {
             match rows.iter().find(|row| row.table.name == table.name) {

@@ -21,7 +21,7 @@ pub const WAITING_MAX: usize = 4096;
 /// What the keys of all that wait may take.
 const KEY_BYTES_MAX: usize = 8 << 20;
 
-/// Something about a read of one partition of a watched table, answered by the original.
+/// Something about one partition of a watched table: a read of it that the original answered, or a node's word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sighting {
     pub table: TableName,
@@ -34,6 +34,7 @@ pub enum Seen {
     Page(SeenPage),
     Warning(Warning),
     Failure(Failure),
+    Top(Top),
 }
 
 /// One page of a scan. Paging states are told apart by their hashes.
@@ -71,6 +72,13 @@ pub enum Failure {
     TooLarge,
     /// For any other reason.
     ReadFailure,
+}
+
+/// How much of it a node found when it was repaired, as one of its largest partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Top {
+    Bytes(u64),
+    Tombstones(u64),
 }
 
 /// The sending side, for every session.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::names::TableName;
+use super::names::{PartitionKey, TableName};
+use crate::schema::{CqlType, TableSchema};
 
 /// Partitions of `wide_row` for one table, at most: all of them are polled each second.
 pub const SHARDS_MAX: u32 = 4096;
@@ -65,6 +66,33 @@ impl WatchedTable {
     /// The other needs no other filter and no other shards.
     pub fn is_followed_like(&self, other: &Self) -> bool {
         self.shards == other.shards && self.filter == other.filter
+    }
+
+    /// Some of its partitions are closed for writes, split or not.
+    pub fn closes(&self) -> bool {
+        self.late_writes == LateWrites::Reject && self.accept_limit.is_some()
+    }
+
+    /// When the time bucket of a partition is over and nothing is accepted for it any more, in milliseconds since 1970.
+    /// `None`: the table has no such limit, or its key no time that can be read.
+    pub fn accepted_until(&self, schema: &TableSchema, key: &PartitionKey) -> Option<i64> {
+        let column = self.time_bucket_column.as_ref()?;
+        let (width, limit) = (self.time_bucket_width?, self.accept_limit?);
+        let place = schema.partition_index(column)?;
+        let components = key.components(schema.partition_key.len())?;
+        let bytes = *components.get(place)?;
+        let start = match schema.partition_key.get(place)?.cql_type {
+            CqlType::Timestamp => i64::from_be_bytes(bytes.try_into().ok()?),
+            CqlType::Date => {
+                let days = i64::from(u32::from_be_bytes(bytes.try_into().ok()?)) - (1 << 31);
+                days.checked_mul(86_400_000)?
+            }
+            _ => return None,
+        };
+        let millis = |duration: Duration| i64::try_from(duration.as_millis()).ok();
+        start
+            .checked_add(millis(width)?)?
+            .checked_add(millis(limit)?)
     }
 
     /// The settings in which the other differs, by their names.

@@ -40,6 +40,72 @@ fn schema_events_pass_unchanged() {
     }
 }
 
+/// Whoever makes split tables does so in the clients' keyspaces; drivers must not learn of it.
+#[test]
+fn events_of_split_tables_are_kept_from_clients() {
+    let cluster = cluster();
+    let keyspace = Keyspace::create(&cluster, &["CREATE TABLE t (k int PRIMARY KEY)"]);
+    let control = Keyspace::create(&cluster, &[]);
+    let name = &keyspace.name;
+    let proxy = Proxy::builder(cluster.nodes())
+        .set("control.keyspace", &control.name)
+        .toml(&format!("[[table]]\nname = '{name}.t'\nshards = 4\n"))
+        // If a poll comes before the end.
+        .expecting("the table was changed")
+        .start();
+    let codecs = [
+        Codec::V3,
+        Codec::V4,
+        Codec::V4_LZ4,
+        Codec::V5,
+        Codec::V5_LZ4,
+    ];
+    let mut direct = subscribe(cluster.node(), Codec::V4, &["SCHEMA_CHANGE"]);
+    let mut through = codecs.map(|codec| subscribe(proxy.address(), codec, &["SCHEMA_CHANGE"]));
+    let create = |table: &str| format!("CREATE TABLE {name}.{table} (k int PRIMARY KEY)");
+    // The reply to whoever makes such a table himself is his.
+    let mut client = RawClient::connect(proxy.address(), Codec::V4);
+    let reply = keyspace::alone(|| client.query(&create("wide_t_2")));
+    assert!(names(&reply, "wide_t_2"));
+    let around = [
+        create("wide_t_1"),
+        create("wide_t_x"),
+        create("wide_tt_1"),
+        format!("DROP TABLE {name}.wide_t_1"),
+        format!("ALTER TABLE {name}.t ADD v int"),
+        create("last"),
+    ];
+    keyspace.run(&around.each_ref().map(String::as_str));
+    let shown = ["wide_t_x", "wide_tt_1", "t", "last"];
+    for client in &mut through {
+        assert_eq!(tables_until_last(client, name), shown, "{:?}", client.codec);
+    }
+    let all = tables_until_last(&mut direct, name);
+    assert_eq!(all.iter().filter(|table| *table == "wide_t_1").count(), 2);
+    assert!(all.contains(&"wide_t_2".to_owned()) && all.len() == shown.len() + 3);
+}
+
+fn names(frame: &Frame, table: &str) -> bool {
+    let mut windows = frame.body.windows(table.len());
+    windows.any(|window| window == table.as_bytes())
+}
+
+/// The tables of this keyspace of which events came, in their order.
+fn tables_until_last(client: &mut RawClient, keyspace: &str) -> Vec<String> {
+    let mut tables = Vec::new();
+    while tables.last().is_none_or(|table| table != "last") {
+        let frame = event_of(client, keyspace);
+        let mut body = Body(&frame.body);
+        let words: Vec<String> = (0..5).map(|_| body.string()).collect();
+        assert_eq!(
+            (words[0].as_str(), words[2].as_str()),
+            ("SCHEMA_CHANGE", "TABLE")
+        );
+        tables.push(words[4].clone());
+    }
+    tables
+}
+
 /// The next event of this keyspace; other tests change schemas too.
 fn event_of(client: &mut RawClient, keyspace: &str) -> Frame {
     loop {

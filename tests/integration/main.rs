@@ -24,6 +24,7 @@ mod ring;
 mod schema;
 mod split;
 mod statements;
+mod top_partitions;
 mod topology;
 mod transparency;
 mod upstream;

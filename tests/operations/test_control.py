@@ -19,7 +19,7 @@ from support import Proxy, cluster, cluster_command, eventually
 
 OVERLOADED = 0x1001
 SCALE = int(os.environ.get("SCALE", "1"))
-TABLES = ["watched_table", "wide_row", "wide_row_layout"]
+TABLES = ["fleet", "split_table", "watched_table", "wide_row", "wide_row_layout"]
 CHECKS, ANSWERS, KEYS = "narrows_filter_checks_total", "narrows_lookup_answers_total", "narrows_filter_keys"
 HELD, REFRESHES, ROWS = "narrows_proxy_held_writes_total", "narrows_follow_refreshes_total", "narrows_follow_rows_total"
 # Between attempts to reach a control keyspace at first there may be 10 s.

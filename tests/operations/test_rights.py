@@ -19,7 +19,7 @@ from support import BINARY, SCRATCH, OperationsTest, Proxy, cluster, cluster_com
 
 SHARDS, VERSIONS = 4, (3, 4, 5)
 ROWS, STARTS = 60, [0, 20, 45]
-SPLIT, WHOLE = ("split", 1), ("whole", 1)
+SPLIT, WHOLE, LATE = ("split", 1), ("whole", 1), ("late", 1)
 # How long a proof of the right to read is believed; Cassandra itself remembers no rights on this cluster.
 BELIEVED_SECONDS = 2
 OLD = "old-auth"
@@ -52,7 +52,7 @@ class Made:
                      f"DROP KEYSPACE {self.keyspace}")
         self.execute(f"CREATE TABLE {self.table} (sensor text, day int, ts int, value text, PRIMARY KEY ((sensor, day), ts))")
         insert = self.admin.prepare(f"INSERT INTO {self.table} (sensor, day, ts, value) VALUES (?, ?, ?, ?)")
-        for key in (SPLIT, WHOLE):
+        for key in (SPLIT, WHOLE, LATE):
             for ts in range(ROWS):
                 self.admin.execute(insert, (*key, ts, f"{key[0]} {ts}"))
 
@@ -288,6 +288,19 @@ class Writing(RightsTest):
             self.assertEqual(MADE.splitter.standing(SPLIT), standing)
             self.assert_split_answers(proxy, session, original)
         self.assertEqual(self.read(self.admin), rows)
+
+    def test_who_may_write_ends_the_split_and_sees_what_was_written(self) -> None:
+        proxy, (user, password) = self.follower(), self.role()
+        for right in ("SELECT", "MODIFY"):
+            self.admin.execute(f"GRANT {right} ON {MADE.table} TO {user}")
+        session = self.client(proxy, user, password)
+        self.assertEqual(MADE.splitter.split(LATE, STARTS), ROWS)
+        before = self.answered(proxy)
+        self.assertTrue(eventually(lambda: self.read(session, LATE) and self.answered(proxy) > before, 20), "never answered")
+        session.execute(f"INSERT INTO {MADE.table} (sensor, day, ts, value) VALUES ('late', 1, {ROWS}, 'late')")
+        self.assertEqual(MADE.splitter.standing(LATE)[0], "INVALIDATED")
+        self.assertEqual(len(self.read(session, LATE)), ROWS + 1)
+        self.assertEqual(self.read(session, LATE), self.read(self.admin, LATE))
 
 
 class Proof(OperationsTest):

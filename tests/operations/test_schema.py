@@ -14,7 +14,7 @@ from support import BINARY, OperationsTest, cluster, free_port, host_and_port, w
 
 CONFIGURATION, UPSTREAM_UNAVAILABLE, CONTROL_KEYSPACE = 64, 69, 78
 CQLSH = Path(sys.executable).parent / "cqlsh"
-TABLES = ["watched_table", "wide_row", "wide_row_layout"]
+TABLES = ["fleet", "split_table", "watched_table", "wide_row", "wide_row_layout"]
 TYPES = ["post_split_data", "pre_split_data", "progress"]
 # The keyspace itself, its tables and its types.
 OBJECTS = 1 + len(TABLES) + len(TYPES)

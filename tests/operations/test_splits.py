@@ -14,11 +14,14 @@ import time
 import unittest
 from pathlib import Path
 
+from cassandra import ConsistencyLevel
+from cassandra.concurrent import execute_concurrent_with_args
+
 from control import ControlTest, partition_key
 from splitter import shard_of
 from support import BINARY, eventually, free_port, write_toml
 
-CONFIGURATION, UPSTREAM_UNAVAILABLE, CONTROL_KEYSPACE = 64, 69, 78
+CONFIGURATION, DIFFERENCE, UPSTREAM_UNAVAILABLE, CONTROL_KEYSPACE = 64, 65, 69, 78
 ROWS, PER_BUCKET = 40, 10
 SPLIT, COPYING, FAILED, PLAIN = ("s1", 7), ("s1", 8), ("s1", 9), ("s1", 10)
 MILLION = 1_000_000
@@ -33,7 +36,7 @@ class SplitsTest(ControlTest):
         return path
 
     def command(self, *arguments: str, config: Path | None = None) -> list:
-        group = () if arguments[0] == "mode" else ("splits",)
+        group = () if arguments[0] in ("mode", "verify") else ("splits",)
         return [BINARY, *group, *arguments, "--config", config or self.config()]
 
     def narrows(self, *arguments: str, config: Path | None = None, given: str = "") -> subprocess.CompletedProcess:
@@ -255,6 +258,195 @@ class Watched(SplitsTest):
         process.stdout.close()
         self.finish()
         self.assertEqual(process.wait(60), 0)
+
+
+class ReadTest(SplitsTest):
+    """A table whose partitions are wide from 64 KiB on."""
+
+    # Of about 950 bytes.
+    wide_rows = 200
+
+    def settings(self, control: dict | None = None, tables: list[str] | None = None, **table) -> dict:
+        return super().settings(control, tables, wide_bytes="64KiB", target_bytes="64KiB", **table)
+
+    def config(self, contacts: list[str] | None = None, **pipeline) -> Path:
+        path = self.directory / "read.toml"
+        write_toml(path, {**self.settings(), "upstream": {"contact_points": contacts or self.contacts},
+                          "pipeline": {"throttle": False, **pipeline}})
+        return path
+
+    def fill(self, key: tuple[str, int], rows: int, age_days: int = 2) -> None:
+        insert = self.direct.prepare(f"INSERT INTO {self.table} (sensor, day, ts, value) VALUES (?, ?, ?, ?) USING TIMESTAMP ?")
+        insert.consistency_level = ConsistencyLevel.ALL
+        written = int(time.time() - age_days * 86_400) * MILLION
+        values = [(*key, ts, "x" * 900, written + ts) for ts in range(rows)]
+        execute_concurrent_with_args(self.direct, insert, values, raise_on_first_error=True)
+
+    def written(self) -> tuple[int, ...]:
+        """Rows that a command could have left behind, and tables."""
+        count = lambda table: self.direct.execute(f"SELECT count(*) FROM {self.control}.{table}").one()[0]
+        tables = self.direct.execute("SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s", [self.watched])
+        return (*map(count, ("wide_row", "wide_row_layout", "split_table")), len(tables.all()))
+
+
+class Planned(ReadTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.introduce()
+
+    def plan(self, key: tuple[str, int]) -> dict:
+        return json.loads(self.told("add", *self.key(key), "--dry-run", "--json"))
+
+    def test_a_plan_is_told_and_nothing_is_written(self) -> None:
+        self.fill(SPLIT, self.wide_rows)
+        before = self.written()
+        text = self.told("add", *self.key(SPLIT), "--dry-run")
+        self.assertIn(f"partition    {self.table}: sensor = 's1', day = 7\nhas          200 rows, ", text)
+        self.assertIn(f"decision     it would be split\nsplit table  {self.watched}.wide_reading_1, which would be made\n", text)
+        self.assertRegex(text, r"buckets      3 buckets, by EventBucketPartitionSplitStrategy\n {13}0  \d+ rows +\d+\.\d KiB  from the first row\n"
+                               r" {13}1  \d+ rows +\d+\.\d KiB  from ts = \d+\n")
+        self.assertTrue(text.endswith(f"nothing was written; to split it: narrows splits add {self.table} \"'s1'\" 7\n"), text)
+        plan = self.plan(SPLIT)
+        self.assertEqual((plan["would_be"], plan["rows"], sum(bucket["rows"] for bucket in plan["buckets"])), ("PLANNED", 200, 200))
+        self.assertEqual(self.written(), before)
+
+    def test_what_would_not_be_split_is_told_with_its_reason(self) -> None:
+        self.fill(PLAIN, 3)
+        text = self.told("add", *self.key(PLAIN), "--dry-run")
+        self.assertIn("it would not be split: NOT_WIDE, since wide_bytes of the table is 64.0 KiB\nnothing was written\n", text)
+        self.fill(COPYING, self.wide_rows, age_days=0)
+        text = self.told("add", *self.key(COPYING), "--dry-run").replace("\n             ", " ")
+        self.assertIn("it would not be split yet: REFUSED, it was written", text)
+        plan = self.plan(COPYING)
+        self.assertGreater(plan["not_before"], time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()))
+        self.direct.execute(f"ALTER TABLE {self.table} ADD unit text static", timeout=60)
+        text = self.told("add", *self.key(PLAIN), "--dry-run")
+        self.assertIn("it would not be split: REFUSED, it has static columns, which belong to no row\n", text)
+        self.assertIn("give 2 constants", self.refused(CONFIGURATION, "add", self.table, "1", "--dry-run"))
+
+    def test_a_worker_does_what_the_plan_says(self) -> None:
+        self.fill(SPLIT, self.wide_rows)
+        plan = self.plan(SPLIT)
+        self.told("add", *self.key(SPLIT))
+        pipeline = {"enabled": True, "settle": "0s", "throttle": False}
+        proxy = self.follower({**self.settings(), "pipeline": pipeline})
+        self.assertTrue(eventually(lambda: self.state(SPLIT).state == "COMPLETED", 120), self.state(SPLIT))
+        buckets = self.direct.execute(f"SELECT split_table, row_count, byte_count FROM {self.control}.wide_row_layout").all()
+        made = sorted((bucket.row_count, bucket.byte_count) for bucket in buckets)
+        self.assertEqual(made, sorted((bucket["rows"], bucket["bytes"]) for bucket in plan["buckets"]))
+        self.assertEqual({bucket.split_table for bucket in buckets}, {plan["split_table"]})
+        text = self.told("add", *self.key(SPLIT), "--dry-run")
+        self.assertIn("wide_reading_1, which exists", text)
+        self.assertTrue(text.endswith("nothing was written; it is split already, and in service\n"), text)
+        proxy.stop()
+
+
+class Scanned(ReadTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.introduce()
+        for day in range(20, 60):
+            self.fill(("s2", day), 2)
+
+    def scan(self, *arguments: str, config: Path | None = None) -> tuple[str, str]:
+        done = self.narrows("scan", self.table, *arguments, config=config)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout, done.stderr
+
+    def test_wide_partitions_are_found_and_nominated(self) -> None:
+        text, cost = self.scan()
+        self.assertRegex(text, rf"^no partition of 64\.0 KiB or more among 40 partitions of {self.table}; the largest has 1\.\d KiB\n$")
+        self.assertIn(f"reads every partition of {self.table} once", cost)
+        for key in (SPLIT, COPYING):
+            self.fill(key, self.wide_rows)
+        before = self.written()
+        text, _ = self.scan()
+        lines = sorted(text.splitlines()[1:3])
+        self.assertEqual([line.split()[:2] for line in lines], [["'s1',", "7"], ["'s1',", "8"]], text)
+        self.assertTrue(all(line.endswith("  –") for line in lines), text)
+        self.assertIn("\n2 of 42 partitions are wide; ", text)
+        self.assertEqual(self.written(), before)
+        found, notes = self.scan("--json", "--limit", "1", "--nominate")
+        found = json.loads(found)
+        self.assertEqual((found["state"], found["key"][0]), ("nominated", "'s1'"))
+        self.assertGreaterEqual(found["bytes"], 64 << 10)
+        self.assertIn("stopped after 1: there may be more", notes)
+        text, _ = self.scan("--nominate")
+        self.assertEqual(sorted(line.split()[-1] for line in text.splitlines()[1:3]), ["DETECTED", "nominated"], text)
+        self.assertEqual([self.state(key).state for key in (SPLIT, COPYING)], ["DETECTED", "DETECTED"])
+
+    def test_somebody_who_leaves_gets_what_was_found(self) -> None:
+        self.fill(SPLIT, self.wide_rows)
+        # The first page at once, and the second a quarter of a minute later.
+        command = self.command("scan", self.table, config=self.config(bytes_per_second="64KiB"))
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertIn("reads every partition", process.stderr.readline())
+        process.send_signal(signal.SIGINT)
+        text, _ = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0)
+        self.assertRegex(text, r"\nstopped at \d+\.\d% of the ring: there may be more\n")
+
+    def test_a_table_that_cannot_be_split_is_not_read(self) -> None:
+        self.direct.execute(f"ALTER TABLE {self.table} ADD unit text static", timeout=60)
+        self.assertIn("can be split: it has static columns", self.refused(CONFIGURATION, "scan", self.table))
+        self.assertIn("is not watched", self.refused(CONFIGURATION, "scan", f"{self.watched}.other"))
+
+
+class ScannedBefore50(Scanned):
+    cluster_name = "old"
+
+
+class Verified(ReadTest):
+    """Two partitions are split by a worker, and one of them may be written around the proxies afterwards."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.introduce()
+        for key in (SPLIT, COPYING):
+            self.fill(key, self.wide_rows)
+            self.told("add", *self.key(key))
+        proxy = self.follower({**self.settings(), "pipeline": {"enabled": True, "settle": "0s", "throttle": False}})
+        for key in (SPLIT, COPYING):
+            self.assertTrue(eventually(lambda: self.state(key).state == "COMPLETED", 120), self.state(key))
+        self.assertEqual(proxy.stop(), 0)
+
+    def verify(self, code: int, *arguments: str) -> str:
+        done = self.narrows("verify", *arguments)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_a_write_around_the_proxies_is_found(self) -> None:
+        text = self.verify(0)
+        self.assertRegex(text, r"^2 splits are equal to their originals: 400 rows, \d+\.\d KiB\n$")
+        found = json.loads(self.verify(0, *self.key(COPYING), "--json"))
+        self.assertEqual((found["key"], found["result"], found["rows"]), (["'s1'", "8"], "equal", 200))
+        self.direct.execute(f"DELETE FROM {self.table} WHERE sensor = 's1' AND day = 7 AND ts = 50")
+        text = self.verify(DIFFERENCE, *self.key(SPLIT), "--dry-run")
+        self.assertIn(f"{self.table} 's1', 7: DIFFERS: the copy differs: bucket 0: there is a row that the original has not got", text)
+        self.assertIn("nothing was changed", text)
+        self.assertEqual((self.state(SPLIT).state, self.watched_row().mode), ("COMPLETED", "serve"))
+        done = self.narrows("verify", "--json")
+        self.assertEqual(done.returncode, DIFFERENCE, done.stderr)
+        found = sorted(map(json.loads, done.stdout.splitlines()), key=lambda one: one["key"])
+        self.assertEqual([(one["result"], one["taken_out_of_service"], one["table_mode"]) for one in found],
+                         [("differs", True, "detect"), ("equal", False, None)])
+        self.assertIn(f"{self.table} is in mode detect now", done.stderr)
+        state = self.state(SPLIT)
+        self.assertEqual(state.state, "INVALIDATED")
+        self.assertTrue(state.reason.startswith("compared by narrows verify, the copy differs: bucket 0"), state.reason)
+        self.assertEqual((self.state(COPYING).state, self.watched_row().mode), ("COMPLETED", "detect"))
+        self.assertTrue(self.verify(0, self.table).startswith("1 split is equal to its original"))
+        self.assertIn("is INVALIDATED, not in service", self.refused(CONFIGURATION, "verify", *self.key(SPLIT)))
+        self.assertIn("is not watched", self.refused(CONFIGURATION, "verify", f"{self.watched}.other"))
+
+    def test_somebody_who_leaves_gets_what_was_found(self) -> None:
+        command = self.command("verify", config=self.config(bytes_per_second="64KiB"))
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertIn("compares 2 splits in service", process.stderr.readline())
+        process.send_signal(signal.SIGINT)
+        text, _ = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, text)
+        self.assertRegex(text, r"\nstopped after [01] of 2 splits\n")
 
 
 class Mistaken(SplitsTest):

@@ -1,12 +1,21 @@
 //! `narrows splits add`: nominates a partition by hand. Whether it is wide is found out by planning, not here.
 
 use super::arguments::{Add, KeyForm};
+use super::dry_run::dry_run;
 use super::{Control, Partition, SplitsError, stage};
+use crate::config::Config;
 use crate::wide_row::state::State;
 use crate::wide_row::store::{Detected, Found, Split};
 use crate::wide_row::watched::{Mode, WatchedTable};
 
-pub(super) async fn add(control: &Control, command: &Add) -> Result<String, SplitsError> {
+pub(super) async fn add(
+    config: &Config,
+    control: &Control,
+    command: &Add,
+) -> Result<String, SplitsError> {
+    if command.dry_run {
+        return dry_run(config, control, command).await;
+    }
     let partition = control
         .partition(&command.table, &command.key, KeyForm::Cql)
         .await?;
@@ -47,7 +56,7 @@ fn nominated(partition: &Partition, generation: i32) -> String {
 }
 
 /// Why nothing comes of it for now, and what to do about that.
-fn hindrance(table: &WatchedTable) -> Option<String> {
+pub(super) fn hindrance(table: &WatchedTable) -> Option<String> {
     let name = &table.name;
     let (why, what) = match (table.mode, table.paused) {
         (Mode::Serve, false) => return None,

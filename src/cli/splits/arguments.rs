@@ -53,10 +53,25 @@ after a day. {KEYS_HELP}"))]
     #[command(after_help = format!("\
 Examples:
   narrows splits add plant.reading \"'s1'\" 7
+  narrows splits add plant.reading \"'s1'\" 7 --dry-run
+  narrows splits add plant.reading \"'s1'\" 7 --dry-run --json | jq '.buckets | length'
 
 It is measured first: a partition that is not wide, or cannot be copied exactly, is left as
-it is, and `narrows splits show` says why. {KEYS_HELP}"))]
+it is, and `narrows splits show` says why. With --dry-run it is measured here and now, by
+reading all of it at consistency ALL, and nothing is written. {KEYS_HELP}"))]
     Add(Add),
+    /// Look through a whole table for wide partitions
+    #[command(after_help = "\
+Examples:
+  narrows splits scan plant.reading                   those that are wide, and what is known of them
+  narrows splits scan plant.reading --nominate        nominates each when it is found
+  narrows splits scan plant.reading --json | jq -r '.key | join(\",\")'
+
+Wide partitions are found when they are read through a proxy; this finds the others, and it costs
+what it says: it reads every partition once at consistency ONE, of a wide one the first wide_bytes,
+with the pauses of pipeline.throttle and no faster than pipeline.bytes_per_second. Ctrl-C ends it
+with what was found so far.")]
+    Scan(Scan),
     /// Begin no further stage of any split of a table; reads go on
     #[command(after_help = "\
 Examples:
@@ -77,6 +92,7 @@ impl SplitsCommand {
             Self::Watch(watch) => &watch.file,
             Self::Rollback(rollback) => &rollback.file,
             Self::Add(add) => &add.file,
+            Self::Scan(scan) => &scan.file,
             Self::Pause(table) | Self::Resume(table) => &table.file,
         }
     }
@@ -167,6 +183,49 @@ pub struct Add {
     /// The partition's key
     #[arg(required = true, allow_negative_numbers = true)]
     pub key: Vec<String>,
+    /// Only plan it: read it, tell what would be done, write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// With --dry-run: the plan as one JSON object
+    #[arg(long, requires = "dry_run")]
+    pub json: bool,
+    #[command(flatten)]
+    pub file: ConfigFile,
+}
+
+#[derive(Debug, Args)]
+pub struct Scan {
+    /// keyspace.table, as Cassandra spells them
+    pub table: String,
+    /// Nominate those that are found
+    #[arg(long)]
+    pub nominate: bool,
+    /// Stop after so many
+    #[arg(short, long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub limit: u32,
+    /// One JSON object a line
+    #[arg(long)]
+    pub json: bool,
+    #[command(flatten)]
+    pub file: ConfigFile,
+}
+
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// keyspace.table, as Cassandra spells them; without it, all watched tables
+    pub table: Option<String>,
+    /// One partition's key; without it, all splits of the table that are in service
+    #[arg(allow_negative_numbers = true)]
+    pub key: Vec<String>,
+    /// Only report: what differs stays in service
+    #[arg(long, visible_alias = "report-only")]
+    pub dry_run: bool,
+    /// One JSON object a line
+    #[arg(long)]
+    pub json: bool,
+    /// How the key is written
+    #[arg(long, value_enum, default_value_t = KeyForm::Cql, value_name = "FORM")]
+    pub keys: KeyForm,
     #[command(flatten)]
     pub file: ConfigFile,
 }
@@ -257,6 +316,27 @@ mod tests {
     }
 
     #[test]
+    fn a_dry_run_and_a_scan_take_their_options() {
+        let Ok(SplitsCommand::Add(add)) = parse(&["add", "p.t", "-1", "--dry-run", "--json"])
+        else {
+            panic!("right");
+        };
+        assert!(add.dry_run && add.json);
+        let error = parse(&["add", "p.t", "1", "--json"]).expect_err("of a plan only");
+        assert!(error.contains("--dry-run"), "{error}");
+        let Ok(SplitsCommand::Scan(scan)) = parse(&["scan", "p.t"]) else {
+            panic!("right");
+        };
+        assert_eq!((scan.limit, scan.nominate, scan.json), (100, false, false));
+        let words = ["scan", "p.t", "--nominate", "-l", "3", "--json"];
+        let Ok(SplitsCommand::Scan(scan)) = parse(&words) else {
+            panic!("right");
+        };
+        assert_eq!((scan.limit, scan.nominate, scan.json), (3, true, true));
+        assert!(parse(&["scan"]).is_err());
+    }
+
+    #[test]
     fn a_rollback_is_of_one_key_or_of_all() {
         for words in [
             &["rollback", "p.t", "1"][..],
@@ -278,6 +358,27 @@ mod tests {
             &["pause"],
         ] {
             assert!(parse(words).is_err(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_comparison_is_of_all_of_a_table_or_of_one() {
+        let parse = |words: &str| Cli::try_parse_from(words.split(' ')).map(|cli| cli.command);
+        for (words, table, keys, dry_run) in [
+            ("narrows verify", None, 0, false),
+            ("narrows verify p.t --dry-run", Some("p.t"), 0, true),
+            (
+                "narrows verify p.t 's' -7 --report-only --json",
+                Some("p.t"),
+                2,
+                true,
+            ),
+        ] {
+            let Ok(Command::Verify(verify)) = parse(words) else {
+                panic!("{words}");
+            };
+            let found = (verify.table.as_deref(), verify.key.len(), verify.dry_run);
+            assert_eq!(found, (table, keys, dry_run), "{words}");
         }
     }
 

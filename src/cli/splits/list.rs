@@ -1,7 +1,7 @@
 //! `narrows splits list`: the latest changes first. Every split is looked at and only as many kept as are shown, so memory
 //! does not grow with a table. `text` and `json` write them.
 
-mod json;
+pub(super) mod json;
 mod text;
 
 use std::cmp::Reverse;

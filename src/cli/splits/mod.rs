@@ -1,30 +1,38 @@
-//! `narrows splits`: what people see of splits, and what they change by hand. Reads and writes the control keyspace only,
-//! never an original or a bucket. Keys are shown to whoever asks and go to no log.
+//! `narrows splits`: what people see of splits, and what they change by hand. Writes the control keyspace only, never an
+//! original or a bucket; `add --dry-run`, `scan` and `narrows verify` read originals. Keys are shown to whoever asks and go to no log.
 //!
 //! One file for each command; `key` and `constant` are how keys are written, `stage` and `moment` how far and how long.
 
 mod add;
 pub mod arguments;
 mod constant;
+mod dry_run;
 mod key;
 mod list;
+mod live;
 mod moment;
+mod originals;
 mod pause;
 mod rollback;
+mod scan;
 mod show;
 mod stage;
+mod verify;
 mod watch;
 
 use std::sync::Arc;
 
+use tokio::task::LocalSet;
+
 use super::exit;
 use super::schema::ApplyError;
 use crate::config::Config;
+use crate::pipeline::plan::StageError;
 use crate::wide_row::names::{PartitionKey, TableName};
 use crate::wide_row::schema::{self, SchemaError};
 use crate::wide_row::store::connect::{self, ConnectError};
 use crate::wide_row::store::{SplitId, Store, StoreError, WatchedRow};
-use arguments::{KeyForm, SplitsCommand};
+use arguments::{KeyForm, SplitsCommand, Verify};
 use key::{KeyColumns, KeyError};
 
 #[derive(Debug, thiserror::Error)]
@@ -41,6 +49,12 @@ pub enum SplitsError {
     Refused(String),
     #[error("nothing was changed")]
     NotConfirmed,
+    #[error("the table cannot be read: {0}")]
+    Read(#[from] StageError),
+    #[error("{0} in service did not equal the original")]
+    Differs(String),
+    #[error("{0} could not be compared")]
+    NotCompared(String),
     #[error("{0}")]
     Cluster(ApplyError),
 }
@@ -68,6 +82,8 @@ impl SplitsError {
         match self {
             Self::Cluster(error) => error.exit_code(),
             Self::Unsound(..) => exit::CONTROL_KEYSPACE,
+            Self::Read(_) | Self::NotCompared(_) => exit::UPSTREAM_UNAVAILABLE,
+            Self::Differs(_) => exit::DIFFERENCE,
             Self::Key(_)
             | Self::NotWatched { .. }
             | Self::NoTable(_)
@@ -80,14 +96,33 @@ impl SplitsError {
 /// Does what a command says, and tells what came of it.
 pub async fn run(config: &Config, command: &SplitsCommand) -> Result<String, SplitsError> {
     let control = Control::open(config).await?;
+    // Connections that read originals live on one thread.
+    LocalSet::new()
+        .run_until(act(config, &control, command))
+        .await
+}
+
+/// Compares splits with their originals, and tells what was found.
+pub async fn verify(config: &Config, command: &Verify) -> Result<String, SplitsError> {
+    let control = Control::open(config).await?;
+    let verify = verify::verify(config, &control, command);
+    LocalSet::new().run_until(verify).await
+}
+
+async fn act(
+    config: &Config,
+    control: &Control,
+    command: &SplitsCommand,
+) -> Result<String, SplitsError> {
     match command {
-        SplitsCommand::List(list) => list::list(&control, list).await,
-        SplitsCommand::Show(show) => show::show(&control, show).await,
-        SplitsCommand::Watch(watch) => watch::watch(&control, watch).await,
-        SplitsCommand::Rollback(rollback) => rollback::rollback(&control, rollback).await,
-        SplitsCommand::Add(add) => add::add(&control, add).await,
-        SplitsCommand::Pause(table) => pause::pause(&control, &table.table).await,
-        SplitsCommand::Resume(table) => pause::resume(&control, &table.table).await,
+        SplitsCommand::List(list) => list::list(control, list).await,
+        SplitsCommand::Show(show) => show::show(control, show).await,
+        SplitsCommand::Watch(watch) => watch::watch(control, watch).await,
+        SplitsCommand::Rollback(rollback) => rollback::rollback(control, rollback).await,
+        SplitsCommand::Add(add) => add::add(config, control, add).await,
+        SplitsCommand::Scan(scan) => scan::scan(config, control, scan).await,
+        SplitsCommand::Pause(table) => pause::pause(control, &table.table).await,
+        SplitsCommand::Resume(table) => pause::resume(control, &table.table).await,
     }
 }
 

@@ -133,7 +133,7 @@ fn add_times(lines: &mut Lines, split: &Split, now: i64) {
     }
     if let Some(at) = split.not_before {
         let what = match split.standing.state {
-            State::Completed => "compared with the original once more",
+            State::Completed => "compared with the original again",
             _ => "nothing is tried before",
         };
         lines.add("not before", &format!("{}: {what}", time(at)));
@@ -169,25 +169,22 @@ fn original_text(original: &PreSplitData, now: i64) -> String {
         let time = moment::stamp_and_distance(millis, now);
         format!(", newest write {time}")
     });
-    let checksum = checksum(&original.checksum);
-    format!("{rows}, {bytes}{}{checksum}", newest.unwrap_or_default())
+    format!("{rows}, {bytes}{}", newest.unwrap_or_default())
 }
 
+/// Its checksum is that of both sides: planning and comparing count and sum up in ways of their own, so what was planned is
+/// shown without.
 fn copy_text(copy: &PostSplitData, keyspace: &str) -> String {
     let rows = counted(u64::try_from(copy.row_count).unwrap_or(0), "row");
     let bytes = size(u64::try_from(copy.byte_count).unwrap_or(0));
-    let checksum = checksum(&copy.checksum);
-    format!(
-        "{rows}, {bytes} in {keyspace}.{}{checksum}",
-        copy.split_table
-    )
-}
-
-fn checksum(bytes: &[u8]) -> String {
-    match bytes {
+    let checksum = match copy.checksum.as_slice() {
         [] => String::new(),
         bytes => format!(", checksum {}", super::constant::hex(bytes)),
-    }
+    };
+    format!(
+        "{rows} equal to the original, {bytes} of values, in {keyspace}.{}{checksum}",
+        copy.split_table
+    )
 }
 
 /// One line for each bucket, with a bar of its size beside the largest.

@@ -41,6 +41,21 @@ fn documented_redis_equals_the_defaults() {
 }
 
 #[test]
+fn audits_have_a_pause_or_are_off() {
+    let every = |index: usize, value: &str| {
+        let toml = format!("[pipeline]\naudit_every = \"{value}\"");
+        load(&format!("audit-{index}.toml"), &toml, &[]).map(|config| config.pipeline.audit_every)
+    };
+    let day = Duration::from_secs(86_400);
+    assert_eq!(every(1, "30d"), Ok(Some(30 * day)));
+    assert_eq!(every(2, "off"), Ok(None));
+    for (index, wrong) in ["0s", "never", "367d"].into_iter().enumerate() {
+        let told = every(3 + index, wrong).expect_err("wrong").remove(0);
+        assert!(told.contains("from 1s to 366d, or \"off\""), "{told}");
+    }
+}
+
+#[test]
 fn plain_relay_has_no_control_keyspace_unless_asked_for() {
     let enabled = |index: usize, toml: &str| {
         let config = load(&format!("enabled-{index}.toml"), toml, &[]);

@@ -7,7 +7,10 @@ use super::reads::WideReads;
 use super::scans::Scans;
 use super::suspects::Suspects;
 use super::{Event, Reason};
-use crate::wide_row::sighting::{Failure, SLOW, Seen, SeenPage, Sighting, Warning};
+use crate::wide_row::sighting::{Failure, SLOW, Seen, SeenPage, Sighting, Top, Warning};
+
+/// A read over so many fails, unless the cluster was told otherwise.
+pub(super) const TOMBSTONES_MANY: u64 = 100_000;
 
 /// What the rules need to know of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +57,7 @@ impl Detector {
             Seen::Page(page) => self.page(partition, &page, facts, now),
             Seen::Warning(warning) => of_warning(warning),
             Seen::Failure(failure) => of_failure(failure),
+            Seen::Top(top) => of_top(top, facts),
         };
         let (reason, bytes) = match says {
             Says::Nothing => return None,
@@ -93,12 +97,12 @@ impl Detector {
     }
 }
 
-/// Further pages, and warnings beside a page, are of a read that was counted.
+/// Further pages, and warnings beside a page, are of a read that was counted; what a node says is of none.
 fn is_first_of_a_read(what: &Seen) -> bool {
     match what {
         Seen::Page(page) => page.goes_on_from.is_none(),
         Seen::Failure(_) => true,
-        Seen::Warning(_) => false,
+        Seen::Warning(_) | Seen::Top(_) => false,
     }
 }
 
@@ -115,5 +119,13 @@ fn of_failure(failure: Failure) -> Says {
         Failure::TooLarge => Says::Wide(Reason::TooLarge, None),
         Failure::Timeout => Says::Perhaps(Reason::Timeouts),
         Failure::ReadFailure => Says::Perhaps(Reason::Failures),
+    }
+}
+
+fn of_top(top: Top, facts: TableFacts) -> Says {
+    match top {
+        Top::Bytes(bytes) if bytes >= facts.wide_bytes => Says::Wide(Reason::Size, Some(bytes)),
+        Top::Tombstones(TOMBSTONES_MANY..) => Says::Wide(Reason::Tombstones, None),
+        Top::Bytes(_) | Top::Tombstones(_) => Says::Nothing,
     }
 }

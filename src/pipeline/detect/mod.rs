@@ -1,5 +1,6 @@
-//! Finds wide partitions by what sessions see of their reads (`wide_row::sighting`). One event per partition, not one per
-//! read; what is remembered is bounded, however many partitions are read.
+//! Finds wide partitions by what sessions see of their reads (`wide_row::sighting`) and, where that is configured, by what
+//! nodes say of themselves (`top_partitions`). One event per partition, not one per read; what is remembered is bounded,
+//! however many partitions are read.
 //!
 //! The rules:
 //! - *Size*: the pages of one scan, chained by their paging states, have `wide_bytes` together, or one page does. Scans are
@@ -9,6 +10,7 @@
 //! - *Timeouts, other failures, slow answers, tombstone warnings* can have other causes, a node that is down above all.
 //!   They count when three of them were of the same partition, ten seconds or more apart within ten minutes, and the
 //!   table meanwhile answered ten reads well for each sign of another partition, and ten at all.
+//! - *A node's list* in `system.top_partitions`: `wide_bytes` or more, or as many tombstones as no read gets over.
 //! - A partition that was reported is not reported again within the hour.
 //!
 //! An event nominates; that a partition is wide is for `plan` to find, which reads all of it.
@@ -21,6 +23,7 @@ mod recent;
 mod scans;
 mod sink;
 mod suspects;
+pub mod top_partitions;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -41,7 +44,7 @@ use metrics::Metrics;
 pub struct Event {
     pub table: TableName,
     pub key: PartitionKey,
-    /// How much the scan had read that gave it away, if one did.
+    /// How much the scan had read that gave it away, or a node says that it holds, if it was that.
     pub bytes: Option<u64>,
     pub reason: Reason,
 }

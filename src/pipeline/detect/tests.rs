@@ -5,11 +5,12 @@ mod run;
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::detector::TOMBSTONES_MANY;
 use super::reads::REPORT_AGAIN;
 use super::scans::SCANS_MAX;
 use super::suspects::APART;
 use super::*;
-use crate::wide_row::sighting::{Failure, SLOW, Seen, SeenPage, Sighting, Warning};
+use crate::wide_row::sighting::{Failure, SLOW, Seen, SeenPage, Sighting, Top, Warning};
 
 const WIDE: u64 = 1_000;
 
@@ -350,4 +351,26 @@ fn trouble_of_many_partitions_says_nothing_about_each() {
             }
         }
     }
+}
+
+#[test]
+fn what_a_node_lists_as_wide_is_believed_once() {
+    let mut world = World::new();
+    let (bytes, many) = (Seen::Top(Top::Bytes(WIDE)), TOMBSTONES_MANY);
+    assert_eq!(world.see(1, bytes), size(1, WIDE));
+    assert_eq!(
+        world.see(1, bytes),
+        None,
+        "the next replica, or the next poll"
+    );
+    assert_eq!(world.see(2, Seen::Top(Top::Bytes(WIDE - 1))), None);
+    assert_eq!(world.see(3, Seen::Top(Top::Tombstones(many - 1))), None);
+    let found = world.see(3, Seen::Top(Top::Tombstones(many)));
+    let found = found.map(|event| (event.reason, event.bytes));
+    assert_eq!(found, Some((Reason::Tombstones, None)));
+    assert_eq!(
+        world.reads.reads(&table(), &partition(1)),
+        1,
+        "nobody has read it"
+    );
 }

@@ -19,6 +19,20 @@ pub(super) struct Checksums {
 }
 
 impl Checksums {
+    /// Goes on from what was taken before.
+    pub(super) fn from(whole: [u8; BYTES], buckets: Vec<[u8; BYTES]>) -> Self {
+        let row = Vec::new();
+        Self {
+            whole,
+            buckets,
+            row,
+        }
+    }
+
+    pub(super) fn so_far(&self) -> ([u8; BYTES], Vec<[u8; BYTES]>) {
+        (self.whole, self.buckets.clone())
+    }
+
     pub(super) fn begin_bucket(&mut self) {
         self.buckets.push([0; BYTES]);
     }

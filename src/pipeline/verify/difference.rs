@@ -1,8 +1,14 @@
 //! What a copy has otherwise than its original. Pure.
 //!
-//! Names and numbers only: no message and no `Debug` shows a value or a key of the client's.
+//! Names and numbers only: no message and no `Debug` shows a value or a key of the client's. Where it is the first row is told
+//! by [`Difference::first_row`] alone, for the control keyspace, which holds keys anyway.
 
 use std::fmt;
+
+use crate::schema::{ClusteringColumn, CqlType};
+
+/// Long keys are cut.
+const SHOWN_BYTES_MAX: usize = 64;
 
 /// The first difference that stayed when both sides were read again.
 #[derive(Clone, PartialEq, Eq)]
@@ -52,6 +58,36 @@ impl DifferenceKind {
     }
 }
 
+impl Difference {
+    /// `ts = 17`; `0x…` stands for the bytes of what is no whole number. Not for logs.
+    pub fn first_row(&self, clustering: &[ClusteringColumn]) -> String {
+        let each = clustering.iter().zip(&self.key);
+        let each = each.map(|(clustering, value)| {
+            let column = &clustering.column;
+            format!("{} = {}", column.name, shown(value, &column.cql_type))
+        });
+        each.collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn shown(value: &[u8], cql_type: &CqlType) -> String {
+    let number = match cql_type {
+        CqlType::Int => value.try_into().map(i32::from_be_bytes).map(i64::from),
+        CqlType::BigInt | CqlType::Timestamp => value.try_into().map(i64::from_be_bytes),
+        _ => return hex(value),
+    };
+    number.map_or_else(|_| hex(value), |number| number.to_string())
+}
+
+fn hex(value: &[u8]) -> String {
+    let bytes = value.iter().take(SHOWN_BYTES_MAX);
+    let shown = bytes.fold("0x".to_owned(), |text, byte| text + &format!("{byte:02x}"));
+    match value.len() > SHOWN_BYTES_MAX {
+        true => shown + "…",
+        false => shown,
+    }
+}
+
 impl fmt::Display for Difference {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "bucket {}: {}", self.bucket, self.kind.text())?;
@@ -92,5 +128,41 @@ mod tests {
         );
         let debug = format!("{difference:?}");
         assert!(debug.contains("1 values") && !debug.contains("secret") && !debug.contains("115"));
+    }
+
+    #[test]
+    fn names_the_first_row_where_keys_are_kept() {
+        let column = |name: &str, cql_type| ClusteringColumn {
+            column: crate::schema::Column {
+                name: name.to_owned(),
+                cql_type: CqlType::parse(cql_type),
+            },
+            descending: false,
+        };
+        let clustering = [
+            column("ts", "timestamp"),
+            column("part", "int"),
+            column("item", "text"),
+        ];
+        let difference = Difference {
+            bucket: 0,
+            kind: DifferenceKind::MissingRow,
+            column: None,
+            key: vec![
+                Box::from(17_i64.to_be_bytes()),
+                Box::from((-2_i32).to_be_bytes()),
+                Box::from(&b"ab"[..]),
+            ],
+        };
+        assert_eq!(
+            difference.first_row(&clustering),
+            "ts = 17, part = -2, item = 0x6162"
+        );
+        let long = Difference {
+            key: vec![vec![7; 100].into()],
+            ..difference
+        };
+        let shown = long.first_row(&clustering);
+        assert!(shown.starts_with("ts = 0x0707") && shown.ends_with('…') && shown.len() < 150);
     }
 }

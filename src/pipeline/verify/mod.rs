@@ -4,6 +4,7 @@
 //! and how long rows live. It shares no code with the copier, so that one mistake cannot be made twice. It writes nothing,
 //! and keeps a page of each side however large the partition is.
 
+mod checked;
 mod checksum;
 mod compare;
 mod difference;
@@ -13,12 +14,14 @@ mod reader;
 mod restriction;
 mod row;
 mod stream;
+mod stretch;
 #[cfg(test)]
 mod tests;
 
 use std::cmp::Ordering;
 use std::time::Duration;
 
+pub use self::checked::Checked;
 pub use self::difference::{Difference, DifferenceKind};
 
 use self::pass::Pass;
@@ -39,8 +42,10 @@ pub struct Verification<'a> {
     /// The seconds since 1970 at which both sides are read.
     pub now: i32,
     pub patience: Patience,
+    /// Where to go on; its default is the beginning.
+    pub from: Checked,
     /// Called now and then with what has been found equal so far.
-    pub progress: &'a dyn Fn(Checked),
+    pub progress: &'a dyn Fn(&Checked),
 }
 
 /// How long verify waits for things to pass.
@@ -59,13 +64,6 @@ impl Default for Patience {
             retry: Duration::from_secs(1),
         }
     }
-}
-
-/// What has been found equal so far.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Checked {
-    pub row_count: u64,
-    pub byte_count: u64,
 }
 
 /// What both sides hold.

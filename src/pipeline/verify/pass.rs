@@ -21,9 +21,10 @@ const CHUNK_CELLS: usize = 20_000;
 pub(super) struct Pass<'r, 'a> {
     reader: &'r Reader<'a>,
     checksums: Checksums,
-    row_count: u64,
-    cell_count: u64,
-    byte_count: u64,
+    /// Its counts are of all rows so far, the rest is as of the end of a chunk.
+    found: Checked,
+    /// The last row that was found equal.
+    last: Option<RowAt>,
     chunk: Chunk,
 }
 
@@ -55,21 +56,30 @@ enum Expected {
 
 impl<'r, 'a> Pass<'r, 'a> {
     pub(super) fn new(reader: &'r Reader<'a>) -> Self {
+        let found = beginning(reader);
         Self {
             reader,
-            checksums: Checksums::default(),
-            row_count: 0,
-            cell_count: 0,
-            byte_count: 0,
+            checksums: Checksums::from(found.checksum, found.bucket_checksums.clone()),
+            found,
+            last: None,
             chunk: Chunk::default(),
         }
     }
 
     pub(super) async fn run(mut self) -> Result<Verified, VerifyError> {
-        let mut original = Stream::open(self.reader, Side::Original, self.reader.now(), None)?;
-        for bucket in 0..self.reader.verification.layout.buckets.len() {
-            self.checksums.begin_bucket();
-            self.check_bucket(bucket, &mut original).await?;
+        let reader = self.reader;
+        let open = |side| Stream::open(reader, side, reader.now());
+        let (last, begun) = (self.found.last.clone(), self.found.bucket_checksums.len());
+        let mut original = open(Side::Original).behind(&last)?;
+        for bucket in begun.saturating_sub(1)..reader.verification.layout.buckets.len() {
+            let copy = open(Side::Bucket(bucket));
+            let copy = if bucket < begun {
+                copy.behind(&last)?
+            } else {
+                self.checksums.begin_bucket();
+                copy
+            };
+            self.check_bucket(bucket, &mut original, copy).await?;
             self.check_lifetimes(bucket).await?;
         }
         // The last bucket has no end, so a row that is left was in none of the ranges.
@@ -78,9 +88,9 @@ impl<'r, 'a> Pass<'r, 'a> {
         }
         let (checksum, bucket_checksums) = self.checksums.finish();
         Ok(Verified {
-            row_count: self.row_count,
-            cell_count: self.cell_count,
-            byte_count: self.byte_count,
+            row_count: self.found.row_count,
+            cell_count: self.found.cell_count,
+            byte_count: self.found.byte_count,
             checksum,
             bucket_checksums,
         })
@@ -90,8 +100,8 @@ impl<'r, 'a> Pass<'r, 'a> {
         &mut self,
         bucket: usize,
         original: &mut Stream<'r, 'a>,
+        mut copy: Stream<'r, 'a>,
     ) -> Result<(), VerifyError> {
-        let mut copy = Stream::open(self.reader, Side::Bucket(bucket), self.reader.now(), None)?;
         loop {
             let (ours, theirs) = try_join!(copy.peek(), original.peek())?;
             let ours = ours.as_ref().map(|row| self.read(row)).transpose()?;
@@ -241,13 +251,14 @@ impl<'r, 'a> Pass<'r, 'a> {
 
     /// Counts a row that is the same on both sides, read at this moment.
     async fn accept(&mut self, bucket: usize, row: &RowAt, at: u32) -> Result<(), VerifyError> {
+        self.last = Some(row.clone());
         let row = self.read(row)?;
         let ttls = row.ttls(self.reader.schema());
         let ttls = ttls.ok_or(VerifyError::NotUnderstood)?;
         self.checksums.add(&row, &ttls, at.into());
-        self.row_count += 1;
-        self.cell_count += ttls.len() as u64;
-        self.byte_count += row.byte_count() as u64;
+        self.found.row_count += 1;
+        self.found.cell_count += ttls.len() as u64;
+        self.found.byte_count += row.byte_count() as u64;
         self.chunk.add(&row, &ttls, at);
         if self.chunk.row_count >= CHUNK_ROWS || self.chunk.cell_count >= CHUNK_CELLS {
             self.check_lifetimes(bucket).await?;
@@ -257,15 +268,28 @@ impl<'r, 'a> Pass<'r, 'a> {
 
     async fn check_lifetimes(&mut self, bucket: usize) -> Result<(), VerifyError> {
         let chunk = std::mem::take(&mut self.chunk);
-        (self.reader.verification.progress)(Checked {
-            row_count: self.row_count,
-            byte_count: self.byte_count,
-        });
-        if chunk.mortals.is_empty() {
-            return Ok(());
+        if !chunk.mortals.is_empty() {
+            let reader = self.reader;
+            Lifetimes { reader, bucket }.check(&chunk.mortals).await?;
         }
-        let reader = self.reader;
-        Lifetimes { reader, bucket }.check(&chunk.mortals).await
+        if let Some(last) = self.last.take() {
+            self.found.last = self.read(&last)?.owned_key();
+        }
+        (self.found.checksum, self.found.bucket_checksums) = self.checksums.so_far();
+        (self.reader.verification.progress)(&self.found);
+        Ok(())
+    }
+}
+
+/// Where to begin; a checkpoint that cannot be one of this layout is as good as none.
+fn beginning(reader: &Reader<'_>) -> Checked {
+    let from = &reader.verification.from;
+    let buckets = 1..=reader.verification.layout.buckets.len();
+    let is_sound = buckets.contains(&from.bucket_checksums.len())
+        && from.last.len() == reader.schema().clustering.len();
+    match is_sound {
+        true => from.clone(),
+        false => Checked::default(),
     }
 }
 

@@ -82,7 +82,8 @@ impl<'a> Reader<'a> {
         self.verification.schema
     }
 
-    /// One page, asked for again where the failure may pass, and in smaller pages where it may be their size.
+    /// One page, asked for again where the failure may pass, and in smaller pages where it may be their size. Who asked
+    /// for a page of what is too much to be read asks for less.
     pub(super) async fn page(&self, ask: Ask<'_>) -> Result<Block, VerifyError> {
         let mut ask = ask;
         let mut attempts = 0;
@@ -95,7 +96,8 @@ impl<'a> Reader<'a> {
             match remedy(&error) {
                 _ if attempts == ATTEMPTS_MAX => return Err(error),
                 Remedy::None => return Err(error),
-                Remedy::Wait => {}
+                Remedy::Shorten if ask.page_size > 0 => return Err(error),
+                Remedy::Wait | Remedy::Shorten => {}
                 Remedy::Shrink => ask.page_size = (ask.page_size / SHRINK).max(1),
             }
             tokio::time::sleep(self.verification.patience.retry * attempts).await;
@@ -217,20 +219,28 @@ fn components(key: &PartitionKey, columns: usize) -> Option<Vec<&[u8]>> {
 impl VerifyError {
     /// Whether less to read might have been read.
     pub(super) fn is_about_size(&self) -> bool {
-        remedy(self) == Remedy::Shrink
+        remedy(self) == Remedy::Shrink || self.is_too_much()
+    }
+
+    /// Whether there were too many tombstones to be read over, in however small pages.
+    pub(super) fn is_too_much(&self) -> bool {
+        remedy(self) == Remedy::Shorten
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Remedy {
     Wait,
+    /// A smaller page of the same rows.
     Shrink,
+    /// A page of fewer rows, and of what lies between them.
+    Shorten,
     None,
 }
 
 /// What may help after an error: unavailable, overloaded and bootstrapping pass, and a full cache of prepared statements
-/// takes a new one when it is asked often enough; timeouts and failures of reads may be a matter of how much there is to
-/// read.
+/// takes a new one when it is asked often enough; timeouts of reads may be a matter of how much there is to read, and
+/// failures of how many tombstones there are to read over.
 fn remedy(error: &VerifyError) -> Remedy {
     let VerifyError::Request(error) = error else {
         return Remedy::None;
@@ -238,8 +248,8 @@ fn remedy(error: &VerifyError) -> Remedy {
     match error {
         PoolError::Timeout(_) => Remedy::Shrink,
         PoolError::Refused { code, .. } => match code {
-            // A read timeout, and a read failure: too many tombstones are one.
-            0x1200 | 0x1300 => Remedy::Shrink,
+            0x1200 => Remedy::Shrink,
+            0x1300 => Remedy::Shorten,
             0x1000..=0x1002 | 0x2500 => Remedy::Wait,
             _ => Remedy::None,
         },

@@ -1,4 +1,4 @@
-//! Which rows of a partition are read: all, one, or those between two keys, as CQL says it. Pure.
+//! Which rows of a partition are read: all, one, a stretch, or those between two keys, as CQL says it. Pure.
 //!
 //! CQL compares tuples by value and not in clustering order, so that rows between two keys are several reads: one for
 //! each prefix where one of the keys turns off.
@@ -23,6 +23,24 @@ impl Restriction {
             one.add(column, "=", value);
         }
         one
+    }
+
+    /// The rows behind one value of the first column and up to another, in clustering order.
+    pub(super) fn stretch(
+        clustering: &[ClusteringColumn],
+        behind: Option<&[u8]>,
+        up_to: Option<&[u8]>,
+    ) -> Self {
+        let mut stretch = Self::default();
+        let Some(first) = clustering.first() else {
+            return stretch;
+        };
+        for (bound, value) in [(Bound::AFTER, behind), (Bound::TO, up_to)] {
+            if let Some(value) = value {
+                stretch.add_bound(first, bound, value);
+            }
+        }
+        stretch
     }
 
     /// The rows from one key to another, both included, in clustering order. `None`: it cannot be said of these keys.

@@ -1,10 +1,18 @@
-//! The rows of one side in clustering order, page by page; a page at a time is all that is kept.
+//! The rows of one side in clustering order, page by page; a page is kept, and the next one is asked for meanwhile.
+//!
+//! Where the original has more tombstones than a read may meet, it is read in stretches of the first clustering column,
+//! each beginning right behind the one before.
 
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
+
+use futures::future::{FutureExt, LocalBoxFuture, MaybeDone, maybe_done};
 
 use super::reader::{Ask, Reader, Selection, Side};
-use super::restriction::Restriction;
 use super::row::{Block, Key, RowAt};
+use super::stretch::Stretch;
 use super::{Difference, DifferenceKind, VerifyError, order};
 use crate::protocol::Version;
 use crate::rewrite::native::{Mark, NativeState, UNLIMITED};
@@ -14,45 +22,56 @@ const ROWS_FIRST: i32 = 32;
 const ROWS_MAX: i32 = 1000;
 /// A page grows by this much at most, since the next rows may be larger.
 const GROWTH_MAX: i32 = 8;
-/// How large a page should be, about.
-const PAGE_BYTES: usize = 1 << 20;
+
+/// A page that was asked for before it is needed.
+type Ahead<'r> = MaybeDone<LocalBoxFuture<'r, Result<Block, VerifyError>>>;
 
 pub(super) struct Stream<'r, 'a> {
     reader: &'r Reader<'a>,
     side: Side,
     at: u32,
+    stretch: Stretch,
     block: Option<Rc<Block>>,
     /// The first row of the page that has not been looked at.
     next: usize,
     paging_state: Option<Vec<u8>>,
     page_size: i32,
+    ahead: Option<Ahead<'r>>,
     current: Option<RowAt>,
     previous: Option<RowAt>,
+    /// Of the row that it was opened behind, the first value.
+    behind: Option<Box<[u8]>>,
 }
 
 impl<'r, 'a> Stream<'r, 'a> {
-    /// From the beginning, or from behind a row. Who reads the original in narrower ranges opens it once for each.
-    pub(super) fn open(
-        reader: &'r Reader<'a>,
-        side: Side,
-        at: u32,
-        after: Option<&Key>,
-    ) -> Result<Self, VerifyError> {
-        let columns = reader.schema().clustering.len();
-        let paging_state = match after {
-            Some(key) => Some(state_after(key, columns).ok_or(VerifyError::Key)?),
-            None => None,
-        };
-        Ok(Self {
+    pub(super) fn open(reader: &'r Reader<'a>, side: Side, at: u32) -> Self {
+        Self {
             reader,
             side,
             at,
+            stretch: Stretch::default(),
             block: None,
             next: 0,
-            paging_state,
+            paging_state: None,
             page_size: ROWS_FIRST,
+            ahead: None,
             current: None,
             previous: None,
+            behind: None,
+        }
+    }
+
+    /// From right behind a row; from the beginning where there is none.
+    pub(super) fn behind(self, key: &Key) -> Result<Self, VerifyError> {
+        let columns = self.reader.schema().clustering.len();
+        let paging_state = match key.is_empty() {
+            true => None,
+            false => Some(state_behind(key, columns).ok_or(VerifyError::Key)?),
+        };
+        Ok(Self {
+            paging_state,
+            behind: key.first().cloned(),
+            ..self
         })
     }
 
@@ -78,7 +97,7 @@ impl<'r, 'a> Stream<'r, 'a> {
                     self.next += 1;
                     return Ok(Some(row));
                 }
-                if self.paging_state.is_none() {
+                if self.paging_state.is_none() && !self.stretch.go_on(self.reader.schema()) {
                     return Ok(None);
                 }
             }
@@ -87,21 +106,80 @@ impl<'r, 'a> Stream<'r, 'a> {
     }
 
     async fn turn_page(&mut self) -> Result<(), VerifyError> {
-        let ask = Ask {
-            side: self.side,
-            selection: Selection::Cells,
-            restriction: &Restriction::default(),
-            at: self.at,
-            page_size: self.page_size,
-            paging_state: self.paging_state.as_deref(),
-            bytes: self.block.as_ref().map_or(0, |block| block.byte_count()),
+        let mut ahead = self.ahead.take();
+        let block = loop {
+            let page = match ahead.take() {
+                Some(ahead) => awaited(ahead).await,
+                None => self.page().await,
+            };
+            match page {
+                Err(error) if error.is_too_much() => {
+                    if !self.shorten()? {
+                        return Err(error);
+                    }
+                }
+                other => break other?,
+            }
         };
-        let block = self.reader.page(ask).await?;
-        self.page_size = next_page_size(block.page_size, block.row_count(), block.byte_count());
+        let page_bytes = self.reader.verification.requests.request_bytes();
+        let found = (block.row_count(), block.byte_count());
+        self.page_size = next_page_size(block.page_size, found, page_bytes);
         self.paging_state = block.paging_state.clone();
         self.next = 0;
         self.block = Some(Rc::new(block));
+        self.ask_ahead().await;
         Ok(())
+    }
+
+    /// Sends the request for the next page, and leaves the answer to whoever turns to it. Where requests go one at a time
+    /// nobody may be asked for what is not awaited: it would keep the turn of others.
+    async fn ask_ahead(&mut self) {
+        let requests = self.reader.verification.requests;
+        if self.paging_state.is_none() || !requests.go_side_by_side() {
+            return;
+        }
+        let mut ahead = maybe_done(self.page().boxed_local());
+        poll_fn(|context| {
+            let _ = Pin::new(&mut ahead).poll(context);
+            Poll::Ready(())
+        })
+        .await;
+        self.ahead = Some(ahead);
+    }
+
+    /// The page that follows; it borrows nothing of the stream.
+    fn page(&self) -> impl Future<Output = Result<Block, VerifyError>> + use<'r, 'a> {
+        let (reader, side, at, page_size) = (self.reader, self.side, self.at, self.page_size);
+        let restriction = self.stretch.restriction(reader.schema());
+        let paging_state = self.paging_state.clone();
+        let bytes = self.block.as_ref().map_or(0, |block| block.byte_count());
+        async move {
+            let ask = Ask {
+                side,
+                selection: Selection::Cells,
+                restriction: &restriction,
+                at,
+                page_size,
+                paging_state: paging_state.as_deref(),
+                bytes,
+            };
+            reader.page(ask).await
+        }
+    }
+
+    /// Whether there is a shorter stretch to be read.
+    fn shorten(&mut self) -> Result<bool, VerifyError> {
+        let schema = self.reader.schema();
+        let previous = self.previous.as_ref();
+        let read = previous.map(|row| row.read(schema.clustering.len()));
+        let read = read.map(|row| row.ok_or(VerifyError::NotUnderstood));
+        let read = read.transpose()?;
+        // Within a stretch the next page begins behind the last row; a new one begins behind the stretch before.
+        let last = read.as_ref().and_then(|row| row.key.first().copied());
+        let last = last.or(self.behind.as_deref());
+        let last = last.filter(|_| self.paging_state.is_some());
+        let buckets = &self.reader.verification.layout.buckets;
+        Ok(self.stretch.shorten(schema, buckets, last))
     }
 
     /// Two tables with different orders would otherwise pass, since each row is where it is asked for.
@@ -127,7 +205,7 @@ impl<'r, 'a> Stream<'r, 'a> {
 }
 
 /// Cassandra's own paging state for what follows a row.
-fn state_after(key: &Key, columns: usize) -> Option<Vec<u8>> {
+fn state_behind(key: &Key, columns: usize) -> Option<Vec<u8>> {
     let values: Vec<Option<&[u8]>> = key.iter().map(|value| Some(&**value)).collect();
     let state = NativeState {
         key: Vec::new(),
@@ -138,10 +216,20 @@ fn state_after(key: &Key, columns: usize) -> Option<Vec<u8>> {
     state.encode(Version::V5, columns)
 }
 
-/// As many rows as make a good page if the next ones are as large as these were.
-fn next_page_size(page_size: i32, row_count: usize, byte_count: usize) -> i32 {
+async fn awaited(mut ahead: Ahead<'_>) -> Result<Block, VerifyError> {
+    (&mut ahead).await;
+    let page = Pin::new(&mut ahead).take_output();
+    page.expect("what was awaited is done, and is taken once")
+}
+
+/// As many rows as make a page of about so many bytes if the next ones are as large as these were.
+fn next_page_size(
+    page_size: i32,
+    (row_count, byte_count): (usize, usize),
+    page_bytes: usize,
+) -> i32 {
     let row_bytes = byte_count / row_count.max(1);
-    let fitting = PAGE_BYTES / row_bytes.max(1);
+    let fitting = page_bytes / row_bytes.max(1);
     let most = page_size.saturating_mul(GROWTH_MAX).clamp(1, ROWS_MAX);
     i32::try_from(fitting).unwrap_or(most).clamp(1, most)
 }
@@ -164,7 +252,7 @@ mod tests {
             (32, 0, 20, 256),
             (i32::MAX, 0, 0, 1000),
         ] {
-            let found = next_page_size(page_size, rows, bytes);
+            let found = next_page_size(page_size, (rows, bytes), 1 << 20);
             assert_eq!(found, expected, "{page_size} {rows} {bytes}");
         }
     }

@@ -20,40 +20,54 @@ pub fn first_unknown_id<'a>(
     mut known: impl FnMut(&[u8]) -> bool,
 ) -> Result<Option<&'a [u8]>, ProtocolError> {
     let mut unknown = None;
-    each(message, |statement| match statement {
+    each(message, |statement, _| match statement {
         Statement::Prepared(id) if unknown.is_none() && !known(id) => unknown = Some(id),
         Statement::Prepared(_) | Statement::Text(_) => {}
     })?;
     Ok(unknown)
 }
 
-/// Shows every statement; returns a cursor behind the last.
+/// The values of one statement, read when they are asked for.
+pub struct Values<'a> {
+    count: u16,
+    first: Cursor<'a>,
+}
+
+impl<'a> Values<'a> {
+    /// In the form in which QUERY and EXECUTE give theirs; in a batch none has a name.
+    pub fn read(mut self) -> Result<Vec<(Option<&'a str>, Value<'a>)>, ProtocolError> {
+        let value = |_| Ok((None, self.first.value()?));
+        (0..self.count).map(value).collect()
+    }
+}
+
+/// Shows every statement with its values; returns a cursor behind the last.
 pub fn each<'a>(
     mut message: Cursor<'a>,
-    mut show: impl FnMut(Statement<'a>),
+    mut show: impl FnMut(Statement<'a>, Values<'a>),
 ) -> Result<Cursor<'a>, ProtocolError> {
     message.byte()?;
     for _ in 0..message.short()? {
         let prepared = message.byte()? != 0;
-        show(if prepared {
+        let statement = if prepared {
             Statement::Prepared(message.short_bytes()?)
         } else {
             Statement::Text(query::text(&mut message)?)
-        });
-        for _ in 0..message.short()? {
+        };
+        let count = message.short()?;
+        let first = message.clone();
+        for _ in 0..count {
             message.value()?;
         }
+        show(statement, Values { count, first });
     }
     Ok(message)
 }
 
-/// The keyspace that the batch names itself, from what [`each`] returned. What follows its statements is what follows the
-/// values of a QUERY.
-pub fn keyspace<'a>(
-    version: Version,
-    mut rest: Cursor<'a>,
-) -> Result<Option<&'a str>, ProtocolError> {
-    Ok(Parameters::read(version, &mut rest)?.keyspace)
+/// What the batch says of itself, from what [`each`] returned: what follows its statements is what follows the values of
+/// a QUERY.
+pub fn parameters(version: Version, mut rest: Cursor<'_>) -> Result<Parameters<'_>, ProtocolError> {
+    Parameters::read(version, &mut rest)
 }
 
 /// An unlogged BATCH of our own in v5, written statement by statement.
@@ -139,14 +153,28 @@ mod tests {
             body.put_short(1);
             body.extend_from_slice(&flags);
             body.put_string("shop");
-            let rest = each(Cursor::new(&body), |_| {}).expect("whole");
-            assert_eq!(keyspace(version, rest), Ok(Some("shop")));
+            let rest = each(Cursor::new(&body), |_, _| {}).expect("whole");
+            let parameters = parameters(version, rest).expect("whole");
+            assert_eq!(parameters.keyspace, Some("shop"));
         }
         let mut body = batch();
         body.put_short(1);
         body.put_byte(0);
-        let rest = each(Cursor::new(&body), |_| {}).expect("whole");
-        assert_eq!(keyspace(Version::V4, rest), Ok(None));
+        let rest = each(Cursor::new(&body), |_, _| {}).expect("whole");
+        let parameters = parameters(Version::V4, rest).expect("whole");
+        assert_eq!((parameters.keyspace, parameters.consistency), (None, 1));
+    }
+
+    #[test]
+    fn every_statement_comes_with_its_values() {
+        let body = batch();
+        let mut all = Vec::new();
+        let rest = each(Cursor::new(&body), |_, values| {
+            all.push(values.read().expect("whole"));
+        });
+        assert!(rest.is_ok());
+        let value = vec![(None, Value::Bytes(b"value"))];
+        assert_eq!(all, [value.clone(), value, Vec::new()]);
     }
 
     #[test]

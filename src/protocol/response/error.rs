@@ -10,6 +10,7 @@ const TEXT_BYTES_MAX: usize = 4096;
 pub enum ErrorCode {
     Protocol = 0x000A,
     Overloaded = 0x1001,
+    WriteTimeout = 0x1100,
     Invalid = 0x2200,
     Unprepared = 0x2500,
 }
@@ -37,6 +38,17 @@ pub fn unprepared(id: &[u8]) -> Vec<u8> {
     );
     let mut body = encode(ErrorCode::Unprepared, &text);
     body.put_short_bytes(id);
+    body
+}
+
+/// WRITE_TIMEOUT: whether the write took place is not known. `SIMPLE` is the kind of write that no driver repeats by itself.
+pub fn write_timeout(consistency: u16, text: &str) -> Vec<u8> {
+    let mut body = encode(ErrorCode::WriteTimeout, text);
+    body.put_short(consistency);
+    // Replicas that have acknowledged it, and that were waited for.
+    body.put_int(0);
+    body.put_int(1);
+    body.put_string("SIMPLE");
     body
 }
 

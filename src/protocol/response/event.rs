@@ -16,6 +16,9 @@ pub enum Event<'a> {
         change: &'a str,
         address: SocketAddr,
     },
+    /// A table was made, altered or dropped.
+    Table { keyspace: &'a str, table: &'a str },
+    /// Anything else of the schema: keyspaces, types, functions, aggregates.
     Schema,
     /// An event type this version does not know.
     Other,
@@ -32,9 +35,21 @@ pub fn read<'a>(mut message: Cursor<'a>) -> Result<Event<'a>, ProtocolError> {
                 address,
             })
         }
-        "SCHEMA_CHANGE" => Ok(Event::Schema),
+        "SCHEMA_CHANGE" => read_schema(message),
         _ => Ok(Event::Other),
     }
+}
+
+/// What changed, what kind of thing it is, and its names: the same in v3, v4 and v5.
+fn read_schema<'a>(mut message: Cursor<'a>) -> Result<Event<'a>, ProtocolError> {
+    let _change = message.string()?;
+    Ok(match message.string()? {
+        "TABLE" => Event::Table {
+            keyspace: message.string()?,
+            table: message.string()?,
+        },
+        _ => Event::Schema,
+    })
 }
 
 /// A node event with another address.
@@ -76,6 +91,30 @@ pub fn ip_from_bytes(bytes: &[u8]) -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tables_are_told_from_other_changes_of_the_schema() {
+        let event = |words: &[&str]| {
+            let mut body = Vec::new();
+            words.iter().for_each(|word| body.put_string(word));
+            body
+        };
+        let table = event(&["SCHEMA_CHANGE", "CREATED", "TABLE", "plant", "reading"]);
+        let read_table = Event::Table {
+            keyspace: "plant",
+            table: "reading",
+        };
+        assert_eq!(read(Cursor::new(&table)), Ok(read_table));
+        for end in 0..table.len() {
+            assert!(read(Cursor::new(&table[..end])).is_err(), "{end}");
+        }
+        for other in [
+            &["SCHEMA_CHANGE", "DROPPED", "KEYSPACE", "plant"][..],
+            &["SCHEMA_CHANGE", "UPDATED", "TYPE", "plant", "reading"],
+        ] {
+            assert_eq!(read(Cursor::new(&event(other))), Ok(Event::Schema));
+        }
+    }
 
     #[test]
     fn node_events_survive_a_round_trip() {

@@ -8,6 +8,7 @@ use super::cut::Cut;
 use crate::filter::Target;
 use crate::protocol::header::{Header, flag};
 use crate::protocol::request::parameters::Parameters;
+use crate::proxy::late;
 use crate::proxy::pending::Held;
 use crate::proxy::prepared::Statement;
 use crate::proxy::session::{Session, Stage};
@@ -42,6 +43,8 @@ pub(in crate::proxy) enum Considering {
     /// The original answers, as if there were no splits.
     Forward(Option<Sight>),
     Take(Box<SplitRead>),
+    /// A serial read: it may finish a conditional write of before on the original, so what is split of it ends first.
+    Serial(late::Considering),
     /// It goes on with a scan of ours, and there is no room for it.
     TooMany,
 }

@@ -11,16 +11,11 @@ mod consider;
 mod cut;
 mod fallback;
 mod pages;
-mod right;
 mod sub_read;
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tokio::task::JoinSet;
-
-use super::Close;
 use super::budget::Reserved;
 use super::pending::Held;
 use super::session::Session;
@@ -37,7 +32,6 @@ use cut::Cut;
 use fallback::Fallback;
 pub(super) use fallback::SplitMetrics;
 pub(crate) use pages::SIDE_BY_SIDE;
-pub(super) use right::Rights;
 
 /// A request that might be answered from a split, or whose page might be cut.
 pub(super) struct SplitRead {
@@ -56,35 +50,6 @@ pub(super) struct SplitRead {
     /// Of the request itself; what is read for it is counted as it comes.
     _bytes: Reserved,
     _held: Held,
-}
-
-/// The tasks of one session, which end with it.
-#[derive(Default)]
-pub(super) struct Reads(RefCell<JoinSet<()>>);
-
-impl Reads {
-    fn begin(&self, read: impl Future<Output = ()> + 'static) {
-        let mut tasks = self.0.borrow_mut();
-        // Those that have ended are let go of here.
-        while tasks.try_join_next().is_some() {}
-        tasks.spawn_local(read);
-    }
-
-    pub(super) fn stop(&self) {
-        self.0.borrow_mut().abort_all();
-    }
-}
-
-/// Ends the session if a read panics: its request would never be answered.
-struct OrPanic(Rc<Session>);
-
-impl Drop for OrPanic {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            tracing::error!("a split read panicked; please report this");
-            self.0.close(Close::Panic);
-        }
-    }
 }
 
 /// A RESULT for the client.
@@ -115,10 +80,7 @@ impl Session {
     pub(super) fn begin_split_read(self: &Rc<Self>, request: Envelope, read: SplitRead) {
         self.requests.set(self.requests.get() + 1);
         let session = self.clone();
-        self.reads.begin(async move {
-            let or_panic = OrPanic(session);
-            or_panic.0.serve_split_read(request, read).await;
-        });
+        self.begin_beside(async move { session.serve_split_read(request, read).await });
     }
 
     async fn serve_split_read(self: &Rc<Self>, request: Envelope, mut read: SplitRead) {
@@ -150,7 +112,12 @@ impl Session {
     }
 
     /// Answers a request that was taken out of the stream. A client that has gone needs no reply.
-    async fn answer_taken(&self, request: &Envelope, (flags, opcode): (u8, u8), body: Vec<u8>) {
+    pub(super) async fn answer_taken(
+        &self,
+        request: &Envelope,
+        (flags, opcode): (u8, u8),
+        body: Vec<u8>,
+    ) {
         let sent = self.reply(request.header.stream, flags, opcode, body);
         drop(sent.await);
         self.replies.set(self.replies.get() + 1);
@@ -178,4 +145,4 @@ impl Session {
     }
 }
 
-const KEYSPACE_CHANGED: &str = "narrows: USE has changed the keyspace while this statement was under way; it was not forwarded, try again";
+pub(super) const KEYSPACE_CHANGED: &str = "narrows: USE has changed the keyspace while this statement was under way; it was not forwarded, try again";

@@ -3,7 +3,7 @@
 use super::tokens::Kind;
 use super::types::Type;
 use super::{Parser, undoubled, words};
-use crate::statement::term::{Literal, Term, TermKind};
+use crate::statement::term::{Literal, Term, TermKind, hex};
 
 impl Parser<'_> {
     pub(super) fn term(&mut self) -> Option<Term> {
@@ -240,16 +240,4 @@ fn word_literal(source: &str) -> Option<Literal> {
     } else {
         None
     }
-}
-
-/// The bytes of pairs of hexadecimal digits, whatever dashes are between them.
-fn hex(source: &str) -> Option<Vec<u8>> {
-    let digit = |c: char| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let digits: Option<Vec<u8>> = source.chars().filter(|c| *c != '-').map(digit).collect();
-    let digits = digits?;
-    let pairs = digits.chunks(2).map(|pair| match pair {
-        [high, low] => Some(high << 4 | low),
-        _ => None,
-    });
-    pairs.collect()
 }

@@ -162,7 +162,8 @@ impl Follower {
         }
         for row in rows {
             if let Some(task) = self.followed.get_mut(&row.table.name) {
-                task.followed.watched.set_seen(!row.is_first_sight());
+                let watched = &task.followed.watched;
+                watched.set_seen(!row.is_first_sight(), row.seen.table_id);
                 task.keep_running(&self.following, store);
             }
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use crate::wide_row::known::Known;
+use crate::wide_row::known::{Known, Watched};
 use crate::wide_row::names::{TableName, Version};
 use crate::wide_row::store::{Described, NodeFacts, SeenTable, Store, StoreError, WatchedRow};
 
@@ -48,23 +48,29 @@ impl Originals {
         }
         for row in rows.iter().filter(|row| row.table.is_sound()) {
             // Truncations are compared whatever the nodes think of the schema.
-            let described = self.described.get(&row.table.name).cloned();
-            let TableName { keyspace, table } = &row.table.name;
-            if let Some(watched) = known.table(keyspace, table) {
-                match &described {
-                    Some(described) => watched.set_schema(described.schema.clone()),
-                    None if self.is_unclear() => watched.set_schema(None),
-                    // Most changes are of other tables.
-                    None => {}
-                }
-            }
-            let described = described.unwrap_or(Described {
+            let described = self.described.get(&row.table.name);
+            let unchanged = Described {
                 table_id: row.seen.table_id,
                 columns: row.seen.columns,
                 schema: None,
-            });
-            let now = seen_now(&described, &row.seen, &nodes);
-            if now == row.seen && !row.is_first_sight() {
+            };
+            let now = seen_now(described.unwrap_or(&unchanged), &row.seen, &nodes);
+            let is_seen = now == row.seen && !row.is_first_sight();
+            let TableName { keyspace, table } = &row.table.name;
+            if let Some(watched) = known.table(keyspace, table) {
+                match described {
+                    // Not sooner than that is written down: nothing may be split of a table that others know otherwise.
+                    Some(described) if is_seen => watched.set_schema(described),
+                    Some(_) => watched.forget_schema(),
+                    // Most changes are of other tables.
+                    None if !self.is_unclear() => {}
+                    None => {
+                        watched.forget_schema();
+                        learn_key(store, &watched).await;
+                    }
+                }
+            }
+            if is_seen {
                 continue;
             }
             if let Err(error) = take_over(store, row, &now, known).await {
@@ -106,6 +112,16 @@ impl Originals {
             self.schema_versions = versions;
         }
         Ok(())
+    }
+}
+
+/// While nodes of two versions run side by side they never agree; writes need the partition key all the same.
+async fn learn_key(store: &Store, watched: &Watched) {
+    if !watched.is_described() {
+        match store.describe(watched.name()).await {
+            Ok(described) => watched.set_key_schema(&described),
+            Err(error) => tracing::debug!(%error, "a watched table could not be described"),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
@@ -14,8 +14,10 @@ use crate::wide_row::names::Version;
 use crate::wide_row::store::{ShardReading, Store, StoreError};
 use crate::wide_row::view::{Next, ShardView};
 
-/// A shard whose filter holds this many keys that are not split any more is rebuilt.
+/// A shard whose filter holds this many keys that are not split any more is rebuilt at once.
 const GONE_KEYS_MAX: usize = 1000;
+/// One with fewer, soon: every write to such a key asks the control keyspace.
+const GONE_PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) struct Followed {
     pub(super) watched: Arc<Watched>,
@@ -34,6 +36,22 @@ struct Shard {
     view: ShardView,
     /// Keys in the filter that have left it, about.
     gone: usize,
+    /// Since when there are any.
+    gone_since: Option<Instant>,
+}
+
+impl Shard {
+    fn count_gone(&mut self, keys: usize) {
+        self.gone += keys;
+        if self.gone > 0 {
+            self.gone_since.get_or_insert_with(Instant::now);
+        }
+    }
+
+    fn is_emptied(&self) -> bool {
+        let long = |since: Instant| since.elapsed() > GONE_PATIENCE;
+        self.gone > GONE_KEYS_MAX || self.gone_since.is_some_and(long)
+    }
 }
 
 impl Followed {
@@ -91,7 +109,7 @@ impl Followed {
         polled: &ShardReading,
         since: Version,
     ) -> Result<(), StoreError> {
-        let (mut seen, mut rows, mut guarded) = (false, 0, Vec::new());
+        let (mut seen, mut rows, mut gone, mut guarded) = (false, 0, 0, Vec::new());
         let Watched {
             filter, metrics, ..
         } = &*self.watched;
@@ -102,7 +120,7 @@ impl Followed {
             if row.is_guarded {
                 guarded.push(row.key);
             } else if filter.might_match(&Target::key(row.key.bytes())) {
-                shard.gone += 1;
+                gone += 1;
             }
         });
         read.await?;
@@ -110,8 +128,9 @@ impl Followed {
         metrics.rows.increment(rows);
         if polled.epoch > shard.view.epoch() {
             // Everything in it may have gone.
-            shard.gone = GONE_KEYS_MAX + 1;
+            gone = GONE_KEYS_MAX + 1;
         }
+        shard.count_gone(gone);
         if !guarded.is_empty() {
             filter.insert_all(guarded.iter().map(|key| key.bytes()));
         }
@@ -201,7 +220,7 @@ impl Followed {
     fn rebuild_one(self: &Arc<Self>, store: &Arc<Store>, shards: &[Shard]) {
         self.show_metrics();
         let grown = self.watched.filter.needs_rebuild().into_iter().next();
-        let emptied = || shards.iter().position(|shard| shard.gone > GONE_KEYS_MAX);
+        let emptied = || shards.iter().position(Shard::is_emptied);
         let Some(index) = grown.or_else(emptied) else {
             return;
         };
@@ -226,7 +245,7 @@ impl Followed {
         self.install(built)?;
         if let Some(shard) = shards.as_mut().and_then(|shards| shards.get_mut(index)) {
             shard.view.settle(&settled);
-            shard.gone = 0;
+            (shard.gone, shard.gone_since) = (0, None);
         }
         Ok(())
     }

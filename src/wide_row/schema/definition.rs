@@ -11,7 +11,7 @@ use crate::statement::lexer::{Kind, Lexer, Token};
 pub const KEYSPACE_IN_FILES: &str = "narrows";
 
 /// In the order in which they are run.
-pub const FILES: [(&str, &str); 4] = [
+pub const FILES: [(&str, &str); 6] = [
     (
         "cql/001_keyspace.cql",
         include_str!("../../../cql/001_keyspace.cql"),
@@ -27,6 +27,14 @@ pub const FILES: [(&str, &str); 4] = [
     (
         "cql/004_wide_row_layout.cql",
         include_str!("../../../cql/004_wide_row_layout.cql"),
+    ),
+    (
+        "cql/005_split_table.cql",
+        include_str!("../../../cql/005_split_table.cql"),
+    ),
+    (
+        "cql/006_fleet.cql",
+        include_str!("../../../cql/006_fleet.cql"),
     ),
 ];
 

@@ -58,6 +58,8 @@ fn files_make_what_is_documented() {
             "type narrows.progress",
             "table narrows.wide_row",
             "table narrows.wide_row_layout",
+            "table narrows.split_table",
+            "table narrows.fleet",
         ]
     );
 }
@@ -110,10 +112,12 @@ fn columns_are_read_in_the_words_of_system_schema() {
         -1,
         "frozen<post_split_data>",
     );
-    assert_eq!(table(&mut made, of).columns.len(), 22);
+    assert_eq!(table(&mut made, of).columns.len(), 24);
     assert_eq!(table(&mut made, of).read_repair, "NONE");
     assert_eq!(table(&mut made, "watched_table").columns.len(), 19);
     assert_eq!(table(&mut made, "wide_row_layout").columns.len(), 12);
+    assert_eq!(table(&mut made, "split_table").columns.len(), 7);
+    assert_eq!(table(&mut made, "fleet").columns.len(), 2);
     assert_eq!(made.types[0].fields.len(), 4);
     assert_eq!(
         made.types[1].fields[2],
@@ -135,7 +139,7 @@ fn keyspace_and_replication_are_put_in_and_comments_stay() {
         "{cql}"
     );
     assert!(cql.contains("replication = {'class': 'SimpleStrategy', 'replication_factor': '1'};"));
-    assert_eq!(cql.matches("\"My_Control\"").count(), 7, "{cql}");
+    assert_eq!(cql.matches("\"My_Control\"").count(), 9, "{cql}");
     assert!(printed.contains("-- The control keyspace: "));
     for (file, _) in FILES {
         assert!(printed.contains(&format!("-- {file}\n")), "{file}");
@@ -201,7 +205,7 @@ fn columns_that_a_newer_version_added_are_no_difference() {
 #[test]
 fn an_empty_cluster_lacks_everything() {
     let found = differing(&Existing::default());
-    assert_eq!(found.len(), 7, "{found:#?}");
+    assert_eq!(found.len(), 9, "{found:#?}");
     assert_eq!(
         found[0],
         "the keyspace is missing (see cql/001_keyspace.cql)"
@@ -210,6 +214,11 @@ fn an_empty_cluster_lacks_everything() {
         found[6],
         "wide_row_layout is missing (see cql/004_wide_row_layout.cql)"
     );
+    assert_eq!(
+        found[7],
+        "split_table is missing (see cql/005_split_table.cql)"
+    );
+    assert_eq!(found[8], "fleet is missing (see cql/006_fleet.cql)");
 }
 
 #[test]

@@ -74,6 +74,10 @@ impl Answer {
         self.get(name).and_then(CqlValue::as_bigint)
     }
 
+    pub(super) fn is_set(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
     pub(super) fn version(&self) -> Option<Version> {
         self.get("version")
             .and_then(CqlValue::as_bigint)

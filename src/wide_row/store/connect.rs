@@ -82,7 +82,7 @@ pub async fn connect(config: &Config) -> Result<Session, ConnectError> {
 
 /// Looks at the cluster through a connection of our own first: it finds the data centre as the proxy does, and says what
 /// is wrong in words that name the setting.
-async fn look(
+pub(crate) async fn look(
     upstream: &Upstream,
     tls: Option<Arc<rustls::ClientConfig>>,
 ) -> Result<Cluster, ConnectError> {

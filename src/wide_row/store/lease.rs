@@ -7,6 +7,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 use scylla::statement::prepared::PreparedStatement;
+use scylla::value::CqlTimestamp;
 
 use super::cas::{Values, answered, bind, send};
 use super::columns::ProgressColumn;
@@ -106,15 +107,18 @@ impl Store {
             .await
     }
 
-    /// A completed split was compared once more, long after, and is equal: that is not asked for again.
+    /// A completed split was compared once more, long after, and is equal: the next comparison is due at this time, in
+    /// milliseconds since 1970, or never.
     pub async fn prove_again(
         &self,
         id: &SplitId,
         lease: &Lease,
         generation: Generation,
+        next: Option<i64>,
     ) -> Result<Leased<()>, StoreError> {
         let token = lease.token.clone();
-        let values = || bind![; place id; token.clone(), generation.0];
+        let next = next.map(CqlTimestamp);
+        let values = || bind![next; place id; token.clone(), generation.0];
         self.while_held(&self.statements.prove_again, values).await
     }
 

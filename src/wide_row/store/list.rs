@@ -27,11 +27,12 @@ impl Store {
         Ok(())
     }
 
-    async fn list_shard(
+    /// Those of one shard.
+    pub async fn list_shard(
         &self,
         table: &TableName,
         shard: i32,
-        each: &mut impl FnMut(Listed),
+        mut each: impl FnMut(Listed),
     ) -> Result<(), StoreError> {
         let values = bind![table.keyspace.clone(), table.table.clone(), shard];
         self.each_row(&self.statements.splits, &values, |row: SplitRow| {

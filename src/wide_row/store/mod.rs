@@ -16,7 +16,10 @@
 mod cas;
 mod columns;
 pub mod connect;
+mod demote;
 mod describe;
+mod fleet;
+mod late;
 mod layout;
 mod lease;
 mod list;
@@ -24,8 +27,10 @@ mod nodes;
 mod obstacle;
 mod read;
 mod settings;
+mod sizes;
 mod split_table;
 mod statements;
+mod top_partitions;
 mod transition;
 mod watched;
 
@@ -38,13 +43,15 @@ use cas::Turns;
 
 use super::names::{PartitionKey, TableName};
 pub use describe::Described;
+pub use late::End;
 pub use lease::{Lease, Leased};
 pub use list::Listed;
 pub use nodes::NodeFacts;
 pub use read::{ChangedRow, KeyReading, ShardReading, Split};
 pub use settings::ClusterPatience;
-pub use split_table::HIDDEN;
+pub use split_table::{HIDDEN, LeftRow, MadeTable, Prospect};
 use statements::Statements;
+pub use top_partitions::{TopPartition, TopPartitions};
 pub use transition::{Detected, Found, Outcome};
 pub use watched::{SeenTable, WatchedRow};
 

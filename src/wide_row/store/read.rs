@@ -50,8 +50,16 @@ pub struct KeyReading {
     /// `None`: the key has no split, or one whose state this version does not know.
     pub standing: Option<Standing>,
     pub is_unknown: bool,
+    /// Of the row; that of the shard at its last change.
+    pub row_version: Version,
+    /// Also of a row whose state this version does not know.
+    pub generation: Option<Generation>,
     /// Milliseconds since 1970.
     pub not_before: Option<i64>,
+    /// Generations that a write has ended.
+    pub late_writes: i32,
+    /// Until then a write of unknown outcome may take effect. Milliseconds since 1970.
+    pub unsettled_until: Option<i64>,
 }
 
 /// A split as the table holds it.
@@ -160,6 +168,24 @@ impl Store {
         };
         let values: Values = values;
         self.each_row(statement, &values, |row: RowOfShard| {
+            if let Some(row) = row.changed() {
+                each(row);
+            }
+        })
+        .await
+    }
+
+    /// Rows of a shard for which something is due at this time, in milliseconds since 1970.
+    pub async fn read_due(
+        &self,
+        table: &TableName,
+        shard: i32,
+        now: i64,
+        mut each: impl FnMut(ChangedRow),
+    ) -> Result<(), StoreError> {
+        let (keyspace, name) = (table.keyspace.clone(), table.table.clone());
+        let values = bind![keyspace, name, shard, CqlTimestamp(now)];
+        self.each_row(&self.statements.due_rows, &values, |row: RowOfShard| {
             if let Some(row) = row.changed() {
                 each(row);
             }
@@ -278,30 +304,47 @@ impl RowOfShard {
 struct KeyRow {
     version: Option<i64>,
     epoch: Option<i32>,
+    row_version: Option<i64>,
     row_epoch: Option<i32>,
     state: Option<String>,
     generation: Option<i32>,
     not_before: Option<CqlTimestamp>,
+    late_writes: Option<i32>,
+    unsettled_until: Option<CqlTimestamp>,
 }
 
 impl From<KeyRow> for KeyReading {
     fn from(row: KeyRow) -> Self {
-        let state = row.state.as_deref().and_then(State::parse);
-        let standing = state
-            .zip(row.generation)
-            .map(|(state, generation)| Standing {
-                state,
-                generation: Generation(generation),
-                row_epoch: row.row_epoch.unwrap_or(0),
-                epoch: row.epoch.unwrap_or(0),
-            });
+        let standing = standing(
+            row.state.as_deref(),
+            row.generation,
+            (row.row_epoch, row.epoch),
+        );
         Self {
             version: Version(row.version.unwrap_or(0)),
             is_unknown: row.state.is_some() && standing.is_none(),
             standing,
+            row_version: Version(row.row_version.unwrap_or(0)),
+            generation: row.generation.map(Generation),
             not_before: row.not_before.map(|time| time.0),
+            late_writes: row.late_writes.unwrap_or(0),
+            unsettled_until: row.unsettled_until.map(|time| time.0),
         }
     }
+}
+
+/// `None` for a row without a split, or in a state that this version does not know.
+fn standing(
+    state: Option<&str>,
+    generation: Option<i32>,
+    (row_epoch, epoch): (Option<i32>, Option<i32>),
+) -> Option<Standing> {
+    Some(Standing {
+        state: State::parse(state?)?,
+        generation: Generation(generation?),
+        row_epoch: row_epoch.unwrap_or(0),
+        epoch: epoch.unwrap_or(0),
+    })
 }
 
 #[derive(DeserializeRow)]
@@ -338,19 +381,16 @@ impl TryFrom<SplitRow> for Split {
     type Error = StoreError;
 
     fn try_from(row: SplitRow) -> Result<Self, StoreError> {
-        let key = KeyReading::from(KeyRow {
-            version: row.version,
-            epoch: row.epoch,
-            row_epoch: row.row_epoch,
-            state: row.state.clone(),
-            generation: row.generation,
-            not_before: row.not_before,
-        });
+        let standing = standing(
+            row.state.as_deref(),
+            row.generation,
+            (row.row_epoch, row.epoch),
+        );
         let state = row.state.unwrap_or_default();
         let unknown = || not_understood(format!("a split in state {state:?}"));
         Ok(Self {
-            version: key.version,
-            standing: key.standing.ok_or_else(unknown)?,
+            version: Version(row.version.unwrap_or(0)),
+            standing: standing.ok_or_else(unknown)?,
             lease: row.lease,
             pre_split_data: row.pre_split_data.map(PreSplitData::from),
             post_split_data: row.post_split_data.map(PostSplitData::from),

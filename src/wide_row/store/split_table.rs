@@ -1,51 +1,187 @@
 //! The table that holds the buckets of an original: one for each schema that the original has had, made when it is needed.
+//!
+//! `split_table` in the control keyspace says who makes one: two nodes that make the same table at the same moment give it
+//! two ids, and then cannot agree. It also keeps planning and dropping apart: a plan uses a table by an LWT that fails once
+//! it is to be dropped, and a table is marked as dropped by an LWT that fails if it was used since. A name that was dropped
+//! is not used again, so that a DROP which comes late finds nothing that anybody needs.
+
+mod create;
+mod gone;
+mod unused;
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
 use scylla::DeserializeRow;
+use scylla::statement::prepared::PreparedStatement;
+use scylla::value::CqlTimestamp;
+use tokio::time::{Instant, sleep};
+use uuid::Uuid;
 
+pub use self::gone::LeftRow;
+pub use self::unused::MadeTable;
+
+use self::create::{OPTIONS, Options, TYPES, create, fits, mark};
+use super::cas::{Answer, Values, answered, bind, send};
 use super::{Store, StoreError, not_understood};
 use crate::rewrite::render::{BUCKET, GENERATION};
-use crate::schema::{ClusteringColumn, CqlType, TableSchema};
-use crate::statement::quoted;
+use crate::schema::TableSchema;
 use crate::wide_row::names::TableName;
+use crate::wide_row::split_name;
 
 /// The hidden end of a split table's partition key.
 pub const HIDDEN: [&str; 2] = [GENERATION, BUCKET];
-/// Longer names are refused by servers that put them into file names.
-const NAME_BYTES_MAX: usize = 48;
-/// Buckets of dead generations are deleted, so their tombstones live at least that long.
-const GC_GRACE_SECONDS_MIN: i32 = 10 * 24 * 3600;
 const NUMBERS_MAX: u32 = 10_000;
 const SCHEMA_TIMEOUT: Duration = Duration::from_secs(60);
+/// Who makes a table has so long for it, and nobody else begins meanwhile: longer than the statement and the agreement
+/// that follows may take.
+const LEASE_SECONDS: i32 = 120;
+/// Whoever waits for another to make a table waits until that one's lease must be over.
+const WAIT_MAX: Duration = Duration::from_secs(LEASE_SECONDS as u64 + 30);
+const LOOK_EVERY: Duration = Duration::from_millis(300);
 
-const TABLES: &str = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = ?";
-const OPTIONS: &str = "SELECT additional_write_policy, bloom_filter_fp_chance, caching, compaction, compression, \
-    crc_check_chance, default_time_to_live, gc_grace_seconds, max_index_interval, memtable_flush_period_in_ms, \
-    min_index_interval, speculative_retry FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?";
-const TYPES: &str = "SELECT column_name, type FROM system_schema.columns WHERE keyspace_name = ? AND table_name = ?";
+const TABLES: &str =
+    "SELECT table_name, id, comment FROM system_schema.tables WHERE keyspace_name = ?";
+
+/// The split table that a plan would go into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prospect {
+    pub name: String,
+    pub exists: bool,
+}
+
+/// A table as the cluster has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Existing {
+    id: Uuid,
+    /// It carries the mark of those that Narrows makes.
+    is_marked: bool,
+}
+
+/// What comes next on the way to a split table.
+#[derive(Debug, PartialEq, Eq)]
+enum Choice {
+    Use(String, Existing),
+    Make(String),
+    /// Another makes it at the moment, or what we see of the schema is not up to date.
+    Wait(String),
+}
 
 impl Store {
-    /// The split table for this schema of the original, made if there is none.
+    /// The split table for this schema of the original, made if there is none. It is not dropped for a day from now on,
+    /// whatever refers to it or not.
     pub async fn split_table(&self, original: &TableSchema) -> Result<String, StoreError> {
+        let until = Instant::now() + WAIT_MAX;
+        let mut is_settled = false;
+        loop {
+            match self.choose(original, is_settled).await? {
+                Choice::Use(name, found) => {
+                    if self.use_split_table(original, &name, &found).await? {
+                        return Ok(name);
+                    }
+                }
+                Choice::Make(name) => {
+                    if self.make_split_table(original, &name).await? {
+                        return Ok(name);
+                    }
+                }
+                Choice::Wait(_) => {}
+            }
+            if Instant::now() >= until {
+                let text = format!("a split table of {} was not made in time", original.table);
+                return Err(StoreError::Unreachable(text));
+            }
+            sleep(LOOK_EVERY).await;
+            self.agree().await?;
+            is_settled = true;
+        }
+    }
+
+    /// The one that [`Self::split_table`] would return now. Changes nothing.
+    pub async fn expected_split_table(
+        &self,
+        original: &TableSchema,
+    ) -> Result<Prospect, StoreError> {
+        Ok(match self.choose(original, true).await? {
+            Choice::Use(name, _) => Prospect { name, exists: true },
+            Choice::Make(name) | Choice::Wait(name) => Prospect {
+                name,
+                exists: false,
+            },
+        })
+    }
+
+    /// `is_settled`: the nodes agreed on the schema after a first look, so what is missing is not there.
+    async fn choose(&self, original: &TableSchema, is_settled: bool) -> Result<Choice, StoreError> {
+        let table = name_of(original);
+        let known = self.known_split_tables(&table).await?;
+        let existing = self.existing_tables(&table).await?;
+        for number in 1..NUMBERS_MAX {
+            let name = split_name::name(&original.table, number);
+            let entry = known.get(&name).cloned().unwrap_or_default();
+            if entry.dropped_at.is_some() {
+                continue;
+            }
+            match existing.get(&name) {
+                _ if entry.lease.is_some() => return Ok(Choice::Wait(name)),
+                // Somebody replaced what we made.
+                Some(found) if entry.table_id.is_some_and(|id| id != found.id) => {}
+                Some(found) if self.is_split_table(original, &name).await? => {
+                    return Ok(Choice::Use(name, found.clone()));
+                }
+                Some(_) => {}
+                // Somebody dropped what we made: its name is left alone.
+                None if entry.table_id.is_some() && is_settled => {}
+                None if entry.table_id.is_some() => return Ok(Choice::Wait(name)),
+                None => return Ok(Choice::Make(name)),
+            }
+        }
+        let text = format!(
+            "{} has no free name for a split table; drop old ones by hand",
+            original.keyspace
+        );
+        Err(StoreError::Refused(text))
+    }
+
+    async fn known_split_tables(
+        &self,
+        table: &TableName,
+    ) -> Result<BTreeMap<String, Entry>, StoreError> {
+        let values = bind![table.keyspace.clone(), table.table.clone()];
+        let mut known = BTreeMap::new();
+        self.each_row(&self.statements.split_tables, &values, |row: Row| {
+            let entry = Entry {
+                table_id: row.table_id,
+                lease: row.lease,
+                unused_since: row.unused_since.map(|time| time.0),
+                dropped_at: row.dropped_at.map(|time| time.0),
+            };
+            known.insert(row.split_table, entry);
+        })
+        .await?;
+        Ok(known)
+    }
+
+    /// All tables of the original's keyspace.
+    async fn existing_tables(
+        &self,
+        original: &TableName,
+    ) -> Result<BTreeMap<String, Existing>, StoreError> {
         let keyspace = original.keyspace.as_str();
         let result = self.session.query_unpaged(TABLES, (keyspace,)).await?;
         let rows = result.into_rows_result().map_err(not_understood)?;
-        let rows = rows.rows::<(String,)>().map_err(not_understood)?;
-        let existing: Result<Vec<String>, _> = rows.map(|row| row.map(|(name,)| name)).collect();
-        let existing = existing.map_err(not_understood)?;
-        for number in 1..NUMBERS_MAX {
-            let name = name(&original.table, number);
-            if !existing.contains(&name) {
-                return self.make_split_table(original, &name).await.map(|()| name);
-            }
-            if self.is_split_table(original, &name).await? {
-                return Ok(name);
-            }
+        let mark = mark(&original.table);
+        let mut existing = BTreeMap::new();
+        for row in rows
+            .rows::<(String, Uuid, Option<String>)>()
+            .map_err(not_understood)?
+        {
+            let (name, id, comment) = row.map_err(not_understood)?;
+            let is_marked = comment.as_ref() == Some(&mark);
+            existing.insert(name, Existing { id, is_marked });
         }
-        let text = format!("{keyspace} has no free name for a split table");
-        Err(StoreError::Refused(text))
+        Ok(existing)
     }
 
     async fn is_split_table(&self, original: &TableSchema, name: &str) -> Result<bool, StoreError> {
@@ -54,7 +190,76 @@ impl Store {
         Ok(found.is_some_and(|found| fits(original, &found)))
     }
 
-    async fn make_split_table(&self, original: &TableSchema, name: &str) -> Result<(), StoreError> {
+    /// `false`: it is being dropped, or another has just changed it. A table that fits and that we did not make is used,
+    /// and never dropped.
+    async fn use_split_table(
+        &self,
+        original: &TableSchema,
+        name: &str,
+        found: &Existing,
+    ) -> Result<bool, StoreError> {
+        if !found.is_marked {
+            return Ok(true);
+        }
+        let statement = &self.statements.use_split_table;
+        let original = &name_of(original);
+        let answer = self
+            .split_table_lwt(statement, original, name, &|| (bind![], bind![found.id]))
+            .await?;
+        if answer.applied {
+            return Ok(true);
+        }
+        if answer.is_set("table_id") || answer.is_set("dropped_at") {
+            return Ok(false);
+        }
+        let statement = &self.statements.adopt;
+        let answer = self
+            .split_table_lwt(statement, original, name, &|| (bind![found.id], bind![]))
+            .await?;
+        // Whoever was first: the next look uses it.
+        Ok(answer.applied)
+    }
+
+    /// `false`: another makes it, or has just made it.
+    async fn make_split_table(
+        &self,
+        original: &TableSchema,
+        name: &str,
+    ) -> Result<bool, StoreError> {
+        // Unique is enough: std's random state is seeded anew for every call.
+        let random = || RandomState::new().build_hasher().finish();
+        let token = format!("{:016x}{:016x}", random(), random());
+        let statement = &self.statements.reserve;
+        let table = name_of(original);
+        let reserved = self
+            .split_table_lwt(statement, &table, name, &|| {
+                (bind![LEASE_SECONDS, token.clone()], bind![])
+            })
+            .await?;
+        // An earlier attempt of ours may have taken it whose answer was lost.
+        if !reserved.applied && reserved.text("lease") != Some(&token) {
+            return Ok(false);
+        }
+        self.create_split_table(original, name).await?;
+        let existing = self.existing_tables(&table).await?;
+        let made = existing.get(name);
+        let missing = || StoreError::Unreachable(format!("{name} was made and is not there"));
+        let id = made.ok_or_else(missing)?.id;
+        let statement = &self.statements.record_made;
+        let recorded = self
+            .split_table_lwt(statement, &table, name, &|| {
+                (bind![id], bind![token.clone()])
+            })
+            .await?;
+        // Where it took longer than the lease, the next look finds it.
+        Ok(recorded.applied)
+    }
+
+    async fn create_split_table(
+        &self,
+        original: &TableSchema,
+        name: &str,
+    ) -> Result<(), StoreError> {
         let names = (original.keyspace.as_str(), original.table.as_str());
         let types: Vec<(String, String)> = self.schema_rows(TYPES, names).await?;
         let options: Vec<Options> = self.schema_rows(OPTIONS, names).await?;
@@ -64,164 +269,55 @@ impl Store {
         let mut statement = scylla::statement::Statement::new(create);
         statement.set_request_timeout(Some(SCHEMA_TIMEOUT));
         self.session.query_unpaged(statement, ()).await?;
+        self.agree().await
+    }
+
+    async fn agree(&self) -> Result<(), StoreError> {
         let agreed = self.session.await_schema_agreement().await;
         agreed.map_err(|error| StoreError::Unreachable(error.to_string()))?;
         Ok(())
     }
-}
 
-/// Shortened with a hash where it would be too long.
-fn name(original: &str, number: u32) -> String {
-    let whole = format!("wide_{original}_{number}");
-    if whole.len() <= NAME_BYTES_MAX {
-        return whole;
+    /// One change of a row of `split_table`: what it sets, and what must hold for it besides the row's key.
+    async fn split_table_lwt(
+        &self,
+        statement: &PreparedStatement,
+        original: &TableName,
+        name: &str,
+        values: &dyn Fn() -> (Values, Values),
+    ) -> Result<Answer, StoreError> {
+        let values = || {
+            let (mut values, conditions) = values();
+            values.extend(bind![
+                original.keyspace.clone(),
+                original.table.clone(),
+                name.to_owned()
+            ]);
+            values.extend(conditions);
+            values
+        };
+        answered(|| send(&self.session, statement, values())).await
     }
-    let hash = crate::filter::hash(original.as_bytes());
-    let kept = NAME_BYTES_MAX - format!("wide__{:08x}_{number}", hash as u32).len();
-    let kept = original.floor_char_boundary(kept);
-    format!("wide_{}_{:08x}_{number}", &original[..kept], hash as u32)
 }
 
-/// Whether a table has the original's columns, and the hidden ones at the end of its key.
-fn fits(original: &TableSchema, found: &TableSchema) -> bool {
-    let key = found
-        .partition_key
-        .split_at_checked(original.partition_key.len());
-    let Some((key, hidden)) = key else {
-        return false;
-    };
-    let is_hidden = hidden.len() == HIDDEN.len()
-        && hidden
-            .iter()
-            .zip(HIDDEN)
-            .all(|(column, name)| column.name == name && column.cql_type == CqlType::Int);
-    is_hidden
-        && key == original.partition_key
-        && found.clustering == original.clustering
-        && found.regulars == original.regulars
-        && found.statics.is_empty()
+fn name_of(original: &TableSchema) -> TableName {
+    TableName::new(&original.keyspace, &original.table)
 }
 
-/// What the original says of its storage.
+/// What `split_table` holds of one.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Entry {
+    table_id: Option<Uuid>,
+    lease: Option<String>,
+    unused_since: Option<i64>,
+    dropped_at: Option<i64>,
+}
+
 #[derive(DeserializeRow)]
-struct Options {
-    additional_write_policy: Option<String>,
-    bloom_filter_fp_chance: Option<f64>,
-    caching: Option<BTreeMap<String, String>>,
-    compaction: Option<BTreeMap<String, String>>,
-    compression: Option<BTreeMap<String, String>>,
-    crc_check_chance: Option<f64>,
-    default_time_to_live: Option<i32>,
-    gc_grace_seconds: Option<i32>,
-    max_index_interval: Option<i32>,
-    memtable_flush_period_in_ms: Option<i32>,
-    min_index_interval: Option<i32>,
-    speculative_retry: Option<String>,
-}
-
-impl Options {
-    /// Numbers and maps as they are; garbage is kept for longer, and reads repair what they find.
-    fn render(&self) -> Vec<String> {
-        let gc_grace = self.gc_grace_seconds.unwrap_or(0).max(GC_GRACE_SECONDS_MIN);
-        let mut options = vec![
-            format!("gc_grace_seconds = {gc_grace}"),
-            "read_repair = 'BLOCKING'".to_owned(),
-        ];
-        let maps = [
-            ("caching", &self.caching),
-            ("compaction", &self.compaction),
-            ("compression", &self.compression),
-        ];
-        let maps = maps.map(|(name, map)| (name, map.as_ref().map(rendered)));
-        let texts = [
-            ("additional_write_policy", &self.additional_write_policy),
-            ("speculative_retry", &self.speculative_retry),
-        ];
-        let texts = texts.map(|(name, text)| (name, text.as_deref().map(literal)));
-        let numbers = [
-            ("bloom_filter_fp_chance", self.bloom_filter_fp_chance),
-            ("crc_check_chance", self.crc_check_chance),
-        ];
-        let numbers = numbers.map(|(name, number)| (name, number.map(|number| number.to_string())));
-        let counts = [
-            ("default_time_to_live", self.default_time_to_live),
-            ("max_index_interval", self.max_index_interval),
-            (
-                "memtable_flush_period_in_ms",
-                self.memtable_flush_period_in_ms,
-            ),
-            ("min_index_interval", self.min_index_interval),
-        ];
-        let counts = counts.map(|(name, count)| (name, count.map(|count| count.to_string())));
-        let given = maps.into_iter().chain(texts).chain(numbers).chain(counts);
-        options.extend(given.filter_map(|(name, value)| Some(format!("{name} = {}", value?))));
-        options
-    }
-}
-
-fn literal(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
-}
-
-fn rendered(map: &BTreeMap<String, String>) -> String {
-    let entries = map
-        .iter()
-        .map(|(key, value)| format!("{}: {}", literal(key), literal(value)));
-    format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
-}
-
-fn create(
-    original: &TableSchema,
-    name: &str,
-    types: &[(String, String)],
-    options: &Options,
-) -> String {
-    let columns = types
-        .iter()
-        .map(|(name, cql_type)| format!("{} {cql_type}", quoted(name)));
-    let hidden = HIDDEN.map(|name| format!("{name} int"));
-    let columns: Vec<String> = columns.chain(hidden).collect();
-    let key = original.partition_key.iter();
-    let key = key.map(|column| quoted(&column.name));
-    let key: Vec<String> = key.chain(HIDDEN.map(str::to_owned)).collect();
-    let clustering = |render: &dyn Fn(&ClusteringColumn) -> String| {
-        let columns = original.clustering.iter();
-        columns.map(render).collect::<Vec<_>>().join(", ")
-    };
-    let names = clustering(&|column| quoted(&column.column.name));
-    let order = clustering(&|column| {
-        let direction = if column.descending { "DESC" } else { "ASC" };
-        format!("{} {direction}", quoted(&column.column.name))
-    });
-    let comment = format!("Narrows: buckets of {}", original.table);
-    format!(
-        "CREATE TABLE IF NOT EXISTS {}.{} ({}, PRIMARY KEY (({}), {names})) WITH CLUSTERING ORDER BY ({order}) \
-         AND comment = {} AND {}",
-        quoted(&original.keyspace),
-        quoted(name),
-        columns.join(", "),
-        key.join(", "),
-        literal(&comment),
-        options.render().join(" AND ")
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_names_are_shortened_and_stay_different() {
-        assert_eq!(name("reading", 3), "wide_reading_3");
-        let (one, other) = ("x".repeat(48), format!("{}y", "x".repeat(47)));
-        let names = [name(&one, 1), name(&other, 1), name(&one, 2)];
-        assert!(names.iter().all(|name| name.len() <= NAME_BYTES_MAX));
-        assert!(names[0] != names[1] && names[0] != names[2]);
-    }
-
-    #[test]
-    fn literals_are_quoted() {
-        let map = BTreeMap::from([("class".to_owned(), "it's".to_owned())]);
-        assert_eq!(rendered(&map), "{'class': 'it''s'}");
-    }
+struct Row {
+    split_table: String,
+    table_id: Option<Uuid>,
+    lease: Option<String>,
+    unused_since: Option<CqlTimestamp>,
+    dropped_at: Option<CqlTimestamp>,
 }

@@ -20,7 +20,7 @@ const PAGE_ROWS: i32 = 5000;
 const PAGE_SPLITS: i32 = 200;
 
 /// What stands for what in the texts below.
-const PARTS: [(&str, &str); 7] = [
+const PARTS: [(&str, &str); 8] = [
     (
         "{split}",
         "keyspace_name = ? AND table_name = ? AND shard = ? AND partition_key = ?",
@@ -32,6 +32,10 @@ const PARTS: [(&str, &str); 7] = [
     (
         "{layout}",
         "keyspace_name = ? AND table_name = ? AND partition_key = ? AND generation = ?",
+    ),
+    (
+        "{made}",
+        "keyspace_name = ? AND table_name = ? AND split_table = ?",
     ),
     (
         "{row}",
@@ -62,7 +66,8 @@ const SETTLED_SHARD: &str = SHARD;
 const ALL_ROWS: &str = "SELECT {row} FROM {keyspace}.wide_row WHERE {shard}";
 const CHANGED_ROWS: &str =
     "SELECT {row} FROM {keyspace}.wide_row WHERE {shard} AND row_version > ? ALLOW FILTERING";
-const KEY: &str = "SELECT version, epoch, row_epoch, state, generation, not_before FROM {keyspace}.wide_row WHERE {split}";
+const KEY: &str = "SELECT version, epoch, row_version, row_epoch, state, generation, not_before, late_writes, unsettled_until FROM \
+    {keyspace}.wide_row WHERE {split}";
 const SPLIT: &str = "SELECT {whole} FROM {keyspace}.wide_row WHERE {split}";
 /// Every split of a shard with all that is known of it, for people.
 const SPLITS: &str = "SELECT {whole} FROM {keyspace}.wide_row WHERE {shard}";
@@ -72,12 +77,15 @@ const DETECT: &str = "UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, ch
     seen_bytes = ? WHERE {split} IF version < ? AND epoch = ? AND generation = null";
 const AGAIN: &str = "UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, changed_at = ?, seen_bytes = ?, pre_split_data = null, \
     post_split_data = null, progress = null, reason = null, not_before = null, lease = null WHERE {split} IF version < ? AND epoch = ? AND generation = ? \
-    AND state = ?";
+    AND state = ? AND row_version = ?";
 const STEP: &str = "UPDATE {keyspace}.wide_row SET {step}, pre_split_data = ?, post_split_data = ?, reason = ?, \
     not_before = ?, failures = ?, changed_at = ? WHERE {split} IF version < ? AND epoch = ? AND generation = ? AND lease = ? AND state \
     IN (?, ?)";
 const INVALIDATE: &str = "UPDATE {keyspace}.wide_row SET version = ?, row_version = ?, state = 'INVALIDATED', reason = ?, \
     changed_at = ? WHERE {split} IF version < ? AND generation = ? AND state IN ?";
+/// Whatever its state: also one that this version does not know.
+const END: &str = "UPDATE {keyspace}.wide_row SET version = ?, row_version = ?, state = 'INVALIDATED', reason = ?, changed_at = ?, \
+    not_before = ?, late_writes = ?, unsettled_until = ? WHERE {split} IF version < ? AND generation = ?";
 const SET_EPOCH: &str = "UPDATE {keyspace}.wide_row SET version = ?, epoch_version = ?, epoch = ? WHERE {shard} IF version < \
     ? AND epoch = ?";
 /// The lease expires by itself, so it must never carry `version` with it: it would expire, too.
@@ -87,8 +95,15 @@ const RENEW: &str =
 /// Not part of what is followed, so without a version.
 const SAVE_PROGRESS: &str = "UPDATE {keyspace}.wide_row SET progress = ? WHERE {split} IF lease = ? AND generation = ? \
     AND state = ?";
-const PROVE_AGAIN: &str = "UPDATE {keyspace}.wide_row SET not_before = null WHERE {split} IF lease = ? AND generation = ? \
-    AND state = 'COMPLETED'";
+/// The checkpoint goes, so that the next comparison begins at the beginning.
+const PROVE_AGAIN: &str = "UPDATE {keyspace}.wide_row SET not_before = ?, progress = null WHERE {split} IF lease = ? AND \
+    generation = ? AND state = 'COMPLETED'";
+/// Completed splits that are to be compared again.
+const DUE_ROWS: &str =
+    "SELECT {row} FROM {keyspace}.wide_row WHERE {shard} AND not_before <= ? ALLOW FILTERING";
+/// Of a table that is gone, so without a version.
+const FORGET_SPLIT: &str =
+    "DELETE FROM {keyspace}.wide_row WHERE {split} IF row_version = ? AND lease = null";
 const RELEASE: &str = "UPDATE {keyspace}.wide_row SET lease = null WHERE {split} IF lease = ?";
 /// A generation's layout is written once, whoever else thinks that it is his to write.
 const WRITE_FIRST_BUCKET: &str = "UPDATE {keyspace}.wide_row_layout SET split_table = ?, strategy = ?, bucket_count = ?, checksum = ?, \
@@ -114,8 +129,34 @@ const RESHARD: &str = "UPDATE {keyspace}.watched_table SET shards = ?, row_versi
 
 const SET_MODE: &str = "UPDATE {keyspace}.watched_table SET mode = ? WHERE catalog = 'watched' AND keyspace_name = ? AND \
     table_name = ? IF EXISTS";
+const CHANGE_MODE: &str = "UPDATE {keyspace}.watched_table SET mode = ? WHERE catalog = 'watched' AND keyspace_name = ? AND \
+    table_name = ? IF mode = ?";
 const SET_PAUSED: &str = "UPDATE {keyspace}.watched_table SET paused = ? WHERE catalog = 'watched' AND keyspace_name = ? AND \
     table_name = ? IF EXISTS";
+
+const SPLIT_TABLES: &str = "SELECT split_table, table_id, lease, unused_since, dropped_at FROM {keyspace}.split_table WHERE \
+    keyspace_name = ? AND table_name = ?";
+/// The lease expires by itself, so it stands alone.
+const RESERVE: &str = "UPDATE {keyspace}.split_table USING TTL ? SET lease = ? WHERE {made} IF lease = null AND table_id = null \
+    AND dropped_at = null";
+const RECORD_MADE: &str =
+    "UPDATE {keyspace}.split_table SET table_id = ?, lease = null WHERE {made} IF lease = ?";
+/// One that was made by a worker which died before it could write that down.
+const ADOPT: &str = "UPDATE {keyspace}.split_table SET table_id = ? WHERE {made} IF lease = null AND table_id = null AND \
+    dropped_at = null";
+/// Before a plan that goes into it: from here on it is not dropped for a day.
+const USE: &str = "UPDATE {keyspace}.split_table SET unused_since = null WHERE {made} IF table_id = ? AND dropped_at = null";
+const SET_UNUSED: &str = "UPDATE {keyspace}.split_table SET unused_since = ? WHERE {made} IF table_id = ? AND unused_since = ? \
+    AND dropped_at = null";
+const SET_DROPPED: &str = "UPDATE {keyspace}.split_table SET dropped_at = ? WHERE {made} IF table_id = ? AND unused_since = ? \
+    AND dropped_at = null";
+/// Of an original that is gone.
+const FORGET_MADE: &str = "DELETE FROM {keyspace}.split_table WHERE {made} IF table_id = ? AND unused_since = ? AND dropped_at \
+    = ? AND lease = null";
+const FLEET: &str = "SELECT value FROM {keyspace}.fleet WHERE setting = ?";
+const BEGIN_FLEET: &str =
+    "INSERT INTO {keyspace}.fleet (setting, value) VALUES (?, ?) IF NOT EXISTS";
+const RAISE_FLEET: &str = "UPDATE {keyspace}.fleet SET value = ? WHERE setting = ? IF value < ?";
 
 pub(super) struct Statements {
     pub(super) shards: PreparedStatement,
@@ -123,6 +164,7 @@ pub(super) struct Statements {
     pub(super) settled_shard: PreparedStatement,
     pub(super) all_rows: PreparedStatement,
     pub(super) changed_rows: PreparedStatement,
+    pub(super) due_rows: PreparedStatement,
     pub(super) key: PreparedStatement,
     pub(super) split: PreparedStatement,
     pub(super) splits: PreparedStatement,
@@ -131,12 +173,14 @@ pub(super) struct Statements {
     pub(super) again: PreparedStatement,
     pub(super) step: PreparedStatement,
     pub(super) invalidate: PreparedStatement,
+    pub(super) end: PreparedStatement,
     pub(super) set_epoch: PreparedStatement,
     pub(super) acquire: PreparedStatement,
     pub(super) renew: PreparedStatement,
     pub(super) release: PreparedStatement,
     pub(super) save_progress: PreparedStatement,
     pub(super) prove_again: PreparedStatement,
+    pub(super) forget_split: PreparedStatement,
     pub(super) write_first_bucket: PreparedStatement,
     pub(super) write_bucket: PreparedStatement,
     pub(super) read_layout: PreparedStatement,
@@ -147,7 +191,20 @@ pub(super) struct Statements {
     pub(super) set_seen: PreparedStatement,
     pub(super) reshard: PreparedStatement,
     pub(super) set_mode: PreparedStatement,
+    pub(super) change_mode: PreparedStatement,
     pub(super) set_paused: PreparedStatement,
+    pub(super) split_tables: PreparedStatement,
+    pub(super) reserve: PreparedStatement,
+    pub(super) record_made: PreparedStatement,
+    pub(super) adopt: PreparedStatement,
+    pub(super) use_split_table: PreparedStatement,
+    pub(super) set_unused: PreparedStatement,
+    pub(super) set_dropped: PreparedStatement,
+    pub(super) forget_made: PreparedStatement,
+    pub(super) fleet: PreparedStatement,
+    pub(super) fleet_nearby: PreparedStatement,
+    pub(super) begin_fleet: PreparedStatement,
+    pub(super) raise_fleet: PreparedStatement,
     /// What a change must reach.
     pub(super) commit: Consistency,
 }
@@ -172,6 +229,7 @@ impl Statements {
             settled_shard: with.read(SETTLED_SHARD, Consistency::Serial).await?,
             all_rows: with.rows(ALL_ROWS).await?,
             changed_rows: with.rows(CHANGED_ROWS).await?,
+            due_rows: with.rows(DUE_ROWS).await?,
             key: with.rows(KEY).await?,
             split: with.rows(SPLIT).await?,
             splits: with.whole_splits(SPLITS).await?,
@@ -180,12 +238,14 @@ impl Statements {
             again: with.lwt(AGAIN).await?,
             step: with.lwt(STEP).await?,
             invalidate: with.lwt(INVALIDATE).await?,
+            end: with.lwt(END).await?,
             set_epoch: with.lwt(SET_EPOCH).await?,
             acquire: with.lwt(ACQUIRE).await?,
             renew: with.lwt(RENEW).await?,
             release: with.lwt(RELEASE).await?,
             save_progress: with.lwt(SAVE_PROGRESS).await?,
             prove_again: with.lwt(PROVE_AGAIN).await?,
+            forget_split: with.lwt(FORGET_SPLIT).await?,
             write_first_bucket: with.lwt(WRITE_FIRST_BUCKET).await?,
             write_bucket: with.write(WRITE_BUCKET).await?,
             read_layout: with.versions(READ_LAYOUT).await?,
@@ -196,7 +256,20 @@ impl Statements {
             set_seen: with.lwt(SET_SEEN).await?,
             reshard: with.lwt(RESHARD).await?,
             set_mode: with.lwt(SET_MODE).await?,
+            change_mode: with.lwt(CHANGE_MODE).await?,
             set_paused: with.lwt(SET_PAUSED).await?,
+            split_tables: with.rows(SPLIT_TABLES).await?,
+            reserve: with.lwt(RESERVE).await?,
+            record_made: with.lwt(RECORD_MADE).await?,
+            adopt: with.lwt(ADOPT).await?,
+            use_split_table: with.lwt(USE).await?,
+            set_unused: with.lwt(SET_UNUSED).await?,
+            set_dropped: with.lwt(SET_DROPPED).await?,
+            forget_made: with.lwt(FORGET_MADE).await?,
+            fleet: with.read(FLEET, Consistency::Serial).await?,
+            fleet_nearby: with.versions(FLEET).await?,
+            begin_fleet: with.lwt(BEGIN_FLEET).await?,
+            raise_fleet: with.lwt(RAISE_FLEET).await?,
             commit: with.commit,
         })
     }

@@ -1,13 +1,17 @@
 //! Changes of splits: each one LWT that also moves the shard's version.
 
+use futures::StreamExt;
 use scylla::value::{CqlTimestamp, MaybeUnset};
 
 use super::cas::{Answer, Ended, bind, change};
 use super::columns::{PostSplitColumn, PreSplitColumn};
-use super::{Lease, SplitId, Store, StoreError, not_understood};
+use super::{KeyReading, Lease, ShardReading, SplitId, Store, StoreError, not_understood};
 use crate::wide_row::clock::unix_millis;
 use crate::wide_row::names::{Generation, TableName, Version};
 use crate::wide_row::state::{INVALIDATED_FROM, RETIRED, State, Transition};
+
+/// Changes of different shards that go out together.
+const SHARDS_SIDE_BY_SIDE: usize = 16;
 
 /// How a change ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,13 +51,14 @@ impl Store {
             let Ok(again) = Transition::again(standing) else {
                 return Ok(Detected::Known);
             };
-            let too_early = reading.not_before.is_some_and(|time| now().0 < time);
-            if too_early && !found.by_hand && standing.row_epoch == standing.epoch {
+            let is_before = |time: Option<i64>| time.is_some_and(|time| now().0 < time);
+            let too_early = is_before(reading.not_before) && !found.by_hand;
+            if too_early && standing.row_epoch == standing.epoch
+                || is_before(reading.unsettled_until)
+            {
                 return Ok(Detected::NotYet);
             }
-            return self
-                .next_generation(id, reading.version, &again, found)
-                .await;
+            return self.next_generation(id, &reading, &again, found).await;
         }
         if reading.is_unknown {
             return Ok(Detected::Known);
@@ -104,7 +109,7 @@ impl Store {
     async fn next_generation(
         &self,
         id: &SplitId,
-        seen: Version,
+        reading: &KeyReading,
         again: &Transition,
         found: Found,
     ) -> Result<Detected, StoreError> {
@@ -112,20 +117,24 @@ impl Store {
         let (from, to) = (again.from().as_str(), again.to().as_str());
         let (last, next) = (again.generation(), again.next_generation());
         let epoch = again.epoch();
+        // Whoever changed the row since it was read may have had a reason against another attempt.
+        let row_version = Some(reading.row_version.0).filter(|version| *version > 0);
         let values = |version: Version| {
             bind![
                 version.0, version.0, to, next.0, epoch, now, now, found.bytes;
                 place id;
-                version.0, epoch, last.0, from
+                version.0, epoch, last.0, from, row_version
             ]
         };
         let repeatable = |answer: &Answer| {
             answer.int("epoch") == Some(epoch)
                 && answer.int("generation") == Some(last.0)
                 && answer.text("state") == Some(from)
+                && answer.bigint("row_version") == row_version
         };
         let statement = &self.statements.again;
         let _turn = self.turns.take(&id.table, id.shard).await;
+        let seen = reading.version;
         let ended = change(&self.session, statement, seen, values, repeatable).await?;
         Ok(match ended {
             Ended::Applied(_) => Detected::New(next),
@@ -216,9 +225,17 @@ impl Store {
         table: &TableName,
         shards: u32,
     ) -> Result<(), StoreError> {
-        for reading in self.read_shards(table, shards).await? {
-            self.move_epoch(table, reading.shard, |epoch| epoch.saturating_add(1))
-                .await?;
+        let readings = self.read_shards(table, shards).await?;
+        let take = async |reading: ShardReading| {
+            let next = |epoch: i32| epoch.saturating_add(1);
+            self.move_epoch(table, reading.shard, next).await.map(drop)
+        };
+        // Whoever waits for it waits for all of them.
+        let mut taken = futures::stream::iter(readings)
+            .map(take)
+            .buffer_unordered(SHARDS_SIDE_BY_SIDE);
+        while let Some(one) = taken.next().await {
+            one?;
         }
         Ok(())
     }
@@ -232,7 +249,7 @@ impl Store {
     }
 
     /// That the epoch has moved is known only when our own LWT says so, so another's move is moved on from.
-    async fn move_epoch(
+    pub(super) async fn move_epoch(
         &self,
         table: &TableName,
         shard: i32,
@@ -313,6 +330,6 @@ impl From<Ended> for Outcome {
     }
 }
 
-fn now() -> CqlTimestamp {
+pub(super) fn now() -> CqlTimestamp {
     CqlTimestamp(unix_millis())
 }

@@ -222,10 +222,9 @@ impl Model {
                     epoch: 0,
                 };
                 let reading = KeyReading {
-                    not_before: None,
                     version: read.version,
                     standing: Some(standing),
-                    is_unknown: false,
+                    ..KeyReading::default()
                 };
                 (reading, *row_version)
             }

@@ -5,7 +5,7 @@ use crate::support::client::Received;
 use crate::support::{Codec, Proxy, RawClient, cluster, frame, opcode, request, segment};
 
 fn query(codec: Codec) -> Vec<u8> {
-    let body = request::query(codec, "SELECT keyspace_name FROM system_schema.keyspaces");
+    let body = request::query(codec, "SELECT cluster_name FROM system.local");
     frame::raw(5, 0, 1, opcode::QUERY, &body)
 }
 

@@ -5,17 +5,24 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use narrows::wide_row::layout::{Bucket, Layout};
+use futures::StreamExt as _;
+use narrows::wide_row::layout::{Bucket, Layout, LayoutId};
 use narrows::wide_row::names::{Generation, PartitionKey, TableName};
 use narrows::wide_row::state::{PostSplitData, PreSplitData, Standing, State, Step, Transition};
-use narrows::wide_row::store::{Detected, Found, Lease, Leased, Outcome, Split, SplitId, Store};
+use narrows::wide_row::store::{
+    Detected, Found, Lease, Leased, Outcome, Split, SplitId, Store, StoreError,
+};
 use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
+use crate::support::eventually;
+
 pub(crate) const SHARDS: u32 = 4;
 const STRATEGY: &str = "random_boundaries";
 const LEASE: Duration = Duration::from_secs(60);
+/// Changes of splits under way at a time.
+const SIDE_BY_SIDE: usize = 8;
 const WORKABLE: [State; 5] = [
     State::Detected,
     State::Planned,
@@ -53,6 +60,11 @@ impl Control {
         }
     }
 
+    /// For what has no name here. Its driver is ours, and ends with us.
+    pub(crate) fn store(&self) -> Arc<Store> {
+        self.store.clone()
+    }
+
     pub(crate) fn id(table: TableName, key: &[&[u8]]) -> SplitId {
         let key = PartitionKey::from_components(key).expect("a key");
         SplitId::new(table, key, SHARDS)
@@ -66,26 +78,53 @@ impl Control {
         row.is_some_and(|row| row.seen.table_id.is_some())
     }
 
-    /// Says that a partition is wide.
-    pub(crate) fn nominate(&self, id: &SplitId) {
+    /// Says that a partition is wide. Returns the generation that begins with it.
+    pub(crate) fn nominate(&self, id: &SplitId) -> Generation {
+        match self.try_nominate(id) {
+            Detected::New(generation) => generation,
+            other => panic!("not detected: {other:?}"),
+        }
+    }
+
+    /// The same where there may be something against it.
+    pub(crate) fn try_nominate(&self, id: &SplitId) -> Detected {
         let found = Found {
             bytes: None,
             by_hand: true,
         };
-        let detected = self.runtime.block_on(self.store.detect(id, found));
-        assert!(matches!(detected, Ok(Detected::New(_))), "{detected:?}");
+        self.patiently(async || self.store.detect(id, found).await)
+    }
+
+    /// The longest that any proxy announced.
+    pub(crate) fn max_staleness(&self) -> Option<Duration> {
+        self.patiently(async || self.store.read_max_staleness().await)
+    }
+
+    pub(crate) fn set_paused(&self, table: &TableName, paused: bool) {
+        let set = self.store.set_paused(table, paused);
+        assert!(self.runtime.block_on(set).expect("answered"), "is watched");
     }
 
     /// All that is known of a split.
     pub(crate) fn split(&self, id: &SplitId) -> Option<Split> {
-        let split = self.runtime.block_on(self.store.read_split(id));
-        split.expect("readable")
+        self.patiently(async || self.store.read_split(id).await)
+    }
+
+    /// The layout of one generation.
+    pub(crate) fn layout(&self, id: &LayoutId) -> Option<Layout> {
+        let layout = self.runtime.block_on(self.store.read_layout(id));
+        layout.expect("readable")
     }
 
     /// From nothing, or from an end, to GUARDED; the generation names the buckets to be written.
     pub(crate) fn begin(&self, id: &SplitId) -> (Generation, Lease) {
         self.runtime.block_on(async {
-            let generation = match self.store.detect(id, Found::default()).await {
+            // By hand: a serial read, or a write, makes others wait.
+            let found = Found {
+                bytes: None,
+                by_hand: true,
+            };
+            let generation = match self.store.detect(id, found).await {
                 Ok(Detected::New(generation)) => generation,
                 other => panic!("not detected: {other:?}"),
             };
@@ -98,6 +137,46 @@ impl Control {
             }
             (generation, lease)
         })
+    }
+
+    /// Brings partitions that are not split each into its state, without buckets: nothing may be read of them.
+    pub(crate) fn bring(&self, splits: &[(SplitId, State)]) {
+        let bring = |(id, state): &(SplitId, State)| self.bring_one(id.clone(), *state);
+        let brought = futures::stream::iter(splits.iter().map(bring));
+        let brought = brought.buffer_unordered(SIDE_BY_SIDE);
+        self.runtime.block_on(brought.collect::<Vec<()>>());
+    }
+
+    async fn bring_one(&self, id: SplitId, state: State) {
+        let Ok(Detected::New(generation)) = self.store.detect(&id, Found::default()).await else {
+            panic!("not detected");
+        };
+        let Ok(Leased::Held(lease)) = self.store.acquire(&id, "oracle", LEASE, &WORKABLE).await
+        else {
+            panic!("no lease");
+        };
+        let steps = [
+            (State::Planned, Step::Plan(PreSplitData::default())),
+            (State::Guarded, Step::Guard),
+            (State::Copying, Step::Copy),
+            (State::Verifying, Step::Verify),
+            (State::Completed, Step::Complete(PostSplitData::default())),
+        ];
+        let last = match state {
+            State::Invalidated => State::Guarded,
+            other => other,
+        };
+        let count = steps.iter().position(|(reached, _)| *reached == last);
+        for (_, step) in steps.into_iter().take(count.map_or(0, |count| count + 1)) {
+            self.step(&id, &lease, step).await;
+        }
+        if state == State::Invalidated {
+            let ended = self
+                .store
+                .invalidate(&id, generation, "the test wants it")
+                .await;
+            assert!(matches!(ended, Ok(Outcome::Applied(_))), "{ended:?}");
+        }
     }
 
     /// Writes the layout and puts the split into service.
@@ -141,8 +220,16 @@ impl Control {
     }
 
     pub(crate) fn standing(&self, id: &SplitId) -> Option<Standing> {
-        let key = self.runtime.block_on(self.store.read_key(id));
-        key.expect("readable").standing
+        let key = self.patiently(async || self.store.read_key(id).await);
+        key.standing
+    }
+
+    /// What may be asked again, on a machine that is too busy to answer at once.
+    fn patiently<T>(&self, ask: impl AsyncFn() -> Result<T, StoreError>) -> T {
+        eventually("the store answers", || match self.runtime.block_on(ask()) {
+            Err(StoreError::Unreachable(_) | StoreError::Unknown(_)) => None,
+            other => Some(other.expect("answered")),
+        })
     }
 
     /// Whether it was in service until now.

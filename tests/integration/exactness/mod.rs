@@ -34,7 +34,7 @@ const SPLIT_READS: &str = "narrows_proxy_split_reads_total";
 /// Counts partitions that were looked up; found `split`, their layout was read and believed.
 const LOOKUPS: &str = "narrows_lookup_answers_total";
 
-const QUERIES: usize = 1500;
+const QUERIES: usize = 3000;
 const ROUNDS_MAX: usize = 60;
 const QUERIES_PER_ROUND_MIN: usize = 300;
 /// After so many, one split is rolled back and made again, and so are those that a SERIAL read has ended.
@@ -46,7 +46,13 @@ const DIFFERENCES_MAX: usize = 20;
 #[test]
 fn the_split_answers_as_the_original_does() {
     let cluster = cluster();
-    run("the_split_answers_as_the_original_does", &cluster, true, 2);
+    let all = queries();
+    run(
+        "the_split_answers_as_the_original_does",
+        &cluster,
+        true,
+        all - all / 3,
+    );
 }
 
 #[test]
@@ -56,7 +62,7 @@ fn the_split_answers_as_the_original_does_on_4_1() {
         "the_split_answers_as_the_original_does_on_4_1",
         &cluster,
         false,
-        1,
+        queries() / 3,
     );
 }
 
@@ -78,14 +84,14 @@ fn rounds() -> usize {
 }
 
 /// Past the capture of the test harness: a long run shows where it is.
-fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     // A closed stderr is no reason to fail.
     drop(writeln!(std::io::stderr(), "{text}"));
 }
 
-/// `thirds` of all queries, in rounds of one table each.
-fn run(test: &str, cluster: &Cluster, since_5: bool, thirds: usize) {
-    let (queries, seed) = ((queries() * thirds / 3).max(1), seed());
+/// So many queries, in rounds of one table each.
+fn run(test: &str, cluster: &Cluster, since_5: bool, queries: usize) {
+    let (queries, seed) = (queries.max(1), seed());
     say(&format!("{test}: {queries} queries, seed {seed}"));
     let per_round = (queries / rounds()).max(QUERIES_PER_ROUND_MIN);
     let everywhere = format!(
@@ -291,7 +297,9 @@ impl Round {
                 schema: &self.schema,
                 now: self.now,
             };
-            assert_eq!(splitter.rollback(&handle), in_service);
+            if in_service {
+                assert!(splitter.rollback(&handle), "was in service");
+            }
             self.splits[index] = self.split(index);
         }
         self.await_filter();

@@ -1,7 +1,7 @@
 //! A partition with every kind of row, written cell by cell, and copies of it that are exact but for one mistake.
 
 use narrows::pipeline::requests::Requests;
-use narrows::pipeline::verify::{Patience, Verification, Verified, VerifyError};
+use narrows::pipeline::verify::{Checked, Patience, Verification, Verified, VerifyError};
 use narrows::schema::{ColumnRow, TableSchema};
 use narrows::wide_row::layout::{Bucket, Layout};
 use narrows::wide_row::names::{Generation, PartitionKey, TableName};
@@ -255,6 +255,7 @@ impl World {
                 reread,
                 retry: Duration::from_millis(100),
             },
+            from: Checked::default(),
             progress: &|_| {},
         };
         verification.run().await

@@ -1,8 +1,11 @@
 //! Many rows that each end in a second of their own: with their cells, by their marker, or never.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
-use narrows::pipeline::verify::{DifferenceKind, Patience, Verification, Verified, VerifyError};
+use narrows::pipeline::verify::{
+    Checked, DifferenceKind, Patience, Verification, Verified, VerifyError,
+};
 use narrows::schema::{ColumnRow, TableSchema};
 use narrows::wide_row::layout::{Bucket, Layout};
 use narrows::wide_row::names::{Generation, PartitionKey, TableName};
@@ -16,6 +19,8 @@ use crate::support::request::Value;
 use crate::support::{Cluster, Keyspace, cluster, scale};
 
 const BUCKETS: usize = 3;
+/// Where they begin, in twenty-fourths of all rows: the first is so large that there are checkpoints in its middle.
+const STARTS: [i32; BUCKETS] = [0, 21, 23];
 /// Microseconds.
 const TIME: i64 = 1_700_000_000_000_000;
 const TABLES: [&str; 2] = [
@@ -88,6 +93,15 @@ impl World {
     }
 
     async fn verify(&self, cluster: &Cluster) -> Result<Verified, VerifyError> {
+        self.verify_from(cluster, Checked::default(), &|_| {}).await
+    }
+
+    async fn verify_from(
+        &self,
+        cluster: &Cluster,
+        from: Checked,
+        progress: &dyn Fn(&Checked),
+    ) -> Result<Verified, VerifyError> {
         let key = PartitionKey::new(1_i32.to_be_bytes());
         let layout = self.layout(&key);
         let run = async {
@@ -101,7 +115,8 @@ impl World {
                     reread: [Duration::ZERO; 3],
                     retry: Duration::from_millis(100),
                 },
-                progress: &|_| {},
+                from,
+                progress,
             };
             verification.run().await
         };
@@ -130,7 +145,7 @@ impl World {
 
 /// Rows are in descending order.
 fn first_of(bucket: usize) -> i32 {
-    rows() - 1 - bucket as i32 * rows() / BUCKETS as i32
+    rows() - 1 - STARTS[bucket] * rows() / 24
 }
 
 fn bucket_of(c: i32) -> i32 {
@@ -162,7 +177,7 @@ async fn rows_end_in_their_own_second_or_there_is_a_difference() {
     assert_eq!(verified.row_count, rows() as u64);
     // Each is put right before the next one is wrong: of two lives of the same time the longer one wins, so that the
     // original must be given it, too.
-    for c in [1003, 504, 751] {
+    for c in [1003, 102, 37] {
         let (marker, cell) = ttls(c);
         world.write(c, (marker + 1, cell), Some(1));
         world.wire.settle();
@@ -178,4 +193,38 @@ async fn rows_end_in_their_own_second_or_there_is_a_difference() {
         world.wire.settle();
         world.verify(&cluster).await.expect("both live longer");
     }
+}
+
+#[tokio::test]
+async fn a_comparison_goes_on_from_any_checkpoint_and_comes_to_the_same_end() {
+    let cluster = cluster();
+    let mut world = World::create(&cluster);
+    let checkpoints = RefCell::new(Vec::new());
+    let keep = |found: &Checked| {
+        checkpoints
+            .borrow_mut()
+            .push((found.row_count, found.checkpoint()))
+    };
+    let whole = world.verify_from(&cluster, Checked::default(), &keep).await;
+    let whole = whole.expect("an exact copy");
+    let checkpoints = checkpoints.into_inner();
+    assert!(checkpoints.len() > BUCKETS, "none within a bucket");
+    assert_eq!(
+        checkpoints.last().map(|(rows, _)| *rows),
+        Some(rows() as u64)
+    );
+    let last = rows() - 1;
+    // The first row of all is wrong, which only those see who begin before it.
+    world.write(last, (ttls(last).0 + 9, ttls(last).1), Some(1));
+    world.wire.settle();
+    for (rows, bytes) in &checkpoints {
+        let from = Checked::read(bytes).expect("as it was written");
+        let verified = world.verify_from(&cluster, from, &|_| {}).await;
+        assert_eq!(verified.expect("behind it all is equal"), whole, "{rows}");
+    }
+    let beginning = world.verify(&cluster).await;
+    assert!(
+        matches!(beginning, Err(VerifyError::Differs(_))),
+        "{beginning:?}"
+    );
 }

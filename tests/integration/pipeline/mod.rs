@@ -1,13 +1,25 @@
 //! The split pipeline against real Cassandra.
 
+mod again;
+mod alter;
+mod audit;
+mod cleanup;
 mod copies;
 mod crash;
+mod differs;
 mod end_to_end;
 mod ends;
+mod expiry;
 mod planted;
+mod random_kills;
 mod refused;
+mod replicas;
+mod rests;
 mod scans;
+mod survey;
 mod verify;
+mod workers;
+pub(crate) mod world;
 
 use std::net::SocketAddr;
 use std::rc::Rc;

@@ -1,11 +1,15 @@
-//! A scan of the original finds every row once, in order, also past more tombstones than Cassandra reads at a time, and from
-//! every checkpoint.
+//! Partitions with more tombstones in one place than Cassandra reads at a time: a scan of the original finds every row once,
+//! in order and from every checkpoint, and verify compares every row.
 
 use narrows::pipeline::partition::Partition;
 use narrows::pipeline::scan::{Position, Scan};
+use narrows::pipeline::verify::{
+    Checked, Difference, DifferenceKind, Patience, Verification, Verified, VerifyError,
+};
 use narrows::protocol::types::Cursor;
 use narrows::schema::{ColumnRow, TableSchema};
-use narrows::wide_row::names::PartitionKey;
+use narrows::wide_row::layout::{Bucket, Layout};
+use narrows::wide_row::names::{Generation, PartitionKey, TableName};
 use tokio::task::LocalSet;
 
 use super::requests;
@@ -17,8 +21,10 @@ const COLUMNS: usize = 100;
 /// Cassandra gives up at 100,000.
 const GRAVES: std::ops::Range<i32> = 1_000..2_200;
 const LIVING: [std::ops::Range<i32>; 2] = [0..120, 5_000..5_120];
+/// Where the copy's second bucket begins.
+const MIDDLE: i32 = 5_010;
 
-fn schema(keyspace: &str, table: &str, order: &str) -> TableSchema {
+pub(super) fn schema(keyspace: &str, table: &str, order: &str) -> TableSchema {
     let row = |name: String, kind: &str, position, cql_type: &str| ColumnRow {
         name,
         kind: kind.into(),
@@ -35,17 +41,22 @@ fn schema(keyspace: &str, table: &str, order: &str) -> TableSchema {
     schema.expect("a table")
 }
 
-fn create(table: &str, order: &str) -> String {
+pub(super) fn create(table: &str, order: &str) -> [String; 2] {
     let columns: Vec<String> = (0..COLUMNS)
         .map(|number| format!("v{number:02} int"))
         .collect();
-    format!(
-        "CREATE TABLE {table} (k int, c int, {}, PRIMARY KEY (k, c)) WITH CLUSTERING ORDER BY (c {order})",
-        columns.join(", ")
-    )
+    let columns = columns.join(", ");
+    let order = format!("WITH CLUSTERING ORDER BY (c {order})");
+    [
+        format!("CREATE TABLE {table} (k int, c int, {columns}, PRIMARY KEY (k, c)) {order}"),
+        format!(
+            "CREATE TABLE wide_{table}_1 (k int, narrows_generation int, narrows_bucket int, c int, {columns}, \
+             PRIMARY KEY ((k, narrows_generation, narrows_bucket), c)) {order}"
+        ),
+    ]
 }
 
-fn fill(client: &mut RawClient, table: &str) {
+pub(super) fn fill(client: &mut RawClient, table: &str, order: &str) {
     let nulls: Vec<String> = (0..COLUMNS)
         .map(|number| format!("v{number:02} = null"))
         .collect();
@@ -53,12 +64,23 @@ fn fill(client: &mut RawClient, table: &str) {
     let graves: Vec<String> = GRAVES
         .map(|c| format!("UPDATE {table} SET {nulls} WHERE k = 1 AND c = {c}"))
         .collect();
-    let living: Vec<String> = LIVING
-        .into_iter()
-        .flatten()
-        .map(|c| format!("INSERT INTO {table} (k, c, v00) VALUES (1, {c}, {c})"))
+    let living = || LIVING.into_iter().flatten();
+    let rows: Vec<String> = living()
+        .map(|c| {
+            format!("INSERT INTO {table} (k, c, v00) VALUES (1, {c}, {c}) USING TIMESTAMP {c}")
+        })
         .collect();
-    for batch in graves.chunks(10).chain(living.chunks(60)) {
+    let copies: Vec<String> = living()
+        .map(|c| {
+            let bucket = i32::from(if order == "asc" { c >= MIDDLE } else { c <= MIDDLE });
+            format!(
+                "INSERT INTO wide_{table}_1 (k, narrows_generation, narrows_bucket, c, v00) VALUES (1, 1, {bucket}, {c}, {c}) \
+                 USING TIMESTAMP {c}"
+            )
+        })
+        .collect();
+    let batches = graves.chunks(10).chain(rows.chunks(60));
+    for batch in batches.chain(copies.chunks(60)) {
         client.query(&format!(
             "BEGIN UNLOGGED BATCH {} APPLY BATCH",
             batch.join("; ")
@@ -86,25 +108,124 @@ async fn scanned(cluster: &Cluster, schema: &TableSchema) -> Vec<i32> {
     }
 }
 
+async fn verified(cluster: &Cluster, schema: &TableSchema) -> Result<Verified, VerifyError> {
+    let key = PartitionKey::new(1_i32.to_be_bytes());
+    let bucket = |first: &[i32]| Bucket {
+        first: first.iter().map(|c| c.to_be_bytes().into()).collect(),
+        row_count: 1,
+        byte_count: 1,
+    };
+    let layout = Layout {
+        table: TableName::new(&schema.keyspace, &schema.table),
+        key: key.clone(),
+        generation: Generation(1),
+        split_table: format!("wide_{}_1", schema.table),
+        strategy: "by hand".to_owned(),
+        buckets: vec![bucket(&[]), bucket(&[MIDDLE])],
+    };
+    let verification = Verification {
+        requests: &requests(cluster.node()).await,
+        schema,
+        key: &key,
+        layout: &layout,
+        now: seconds_now(),
+        patience: Patience {
+            reread: [std::time::Duration::ZERO; 3],
+            ..Patience::default()
+        },
+        from: Checked::default(),
+        progress: &|_| {},
+    };
+    verification.run().await
+}
+
+/// Both tables with their copies, and the runtime to read them.
+struct World {
+    cluster: Cluster,
+    keyspace: Keyspace,
+    client: RawClient,
+    runtime: tokio::runtime::Runtime,
+}
+
+const TABLES: [(&str, &str); 2] = [("up", "asc"), ("down", "desc")];
+
+impl World {
+    fn create() -> Self {
+        let cluster = cluster();
+        let tables: Vec<String> = TABLES
+            .iter()
+            .flat_map(|(table, order)| create(table, order))
+            .collect();
+        let tables: Vec<&str> = tables.iter().map(String::as_str).collect();
+        let keyspace = Keyspace::create(&cluster, &tables);
+        let mut client = RawClient::connect(cluster.node(), Codec::V4);
+        client.query(&format!("USE {}", keyspace.name));
+        for (table, order) in TABLES {
+            fill(&mut client, table, order);
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        Self {
+            cluster,
+            keyspace,
+            client,
+            runtime: runtime.expect("a runtime"),
+        }
+    }
+
+    fn schema(&self, (table, order): (&str, &str)) -> TableSchema {
+        schema(&self.keyspace.name, table, order)
+    }
+
+    fn verify(&self, table: (&str, &str)) -> Result<Verified, VerifyError> {
+        let schema = self.schema(table);
+        LocalSet::new().block_on(&self.runtime, verified(&self.cluster, &schema))
+    }
+}
+
 #[test]
 fn a_scan_passes_tombstones_in_either_direction_and_goes_on_from_any_page() {
-    let cluster = cluster();
-    let (ascending, descending) = (create("up", "ASC"), create("down", "DESC"));
-    let keyspace = Keyspace::create(&cluster, &[&ascending, &descending]);
-    let mut client = RawClient::connect(cluster.node(), Codec::V4);
-    client.query(&format!("USE {}", keyspace.name));
-    for table in ["up", "down"] {
-        fill(&mut client, table);
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = runtime.expect("a runtime");
+    let world = World::create();
     let mut expected: Vec<i32> = LIVING.into_iter().flatten().collect();
-    for (table, order) in [("up", "asc"), ("down", "desc")] {
-        let schema = schema(&keyspace.name, table, order);
-        let found = LocalSet::new().block_on(&runtime, scanned(&cluster, &schema));
-        assert_eq!(found, expected, "{table}");
+    for table in TABLES {
+        let schema = world.schema(table);
+        let found = LocalSet::new().block_on(&world.runtime, scanned(&world.cluster, &schema));
+        assert_eq!(found, expected, "{table:?}");
         expected.reverse();
+    }
+}
+
+#[test]
+fn verify_compares_what_lies_on_either_side_of_tombstones() {
+    let mut world = World::create();
+    for table in TABLES {
+        let verified = world.verify(table).expect("an exact copy");
+        assert_eq!(verified.row_count, 240, "{table:?}");
+    }
+    // The row behind the tombstones, and one before them that the original lacks.
+    let (up, down) = ("wide_up_1", "wide_down_1");
+    world.client.query(&format!(
+        "DELETE FROM {up} WHERE k = 1 AND narrows_generation = 1 AND narrows_bucket = 0 AND c = 5000"
+    ));
+    world.client.query(&format!(
+        "INSERT INTO {down} (k, narrows_generation, narrows_bucket, c, v00) VALUES (1, 1, 1, 1500, 1)"
+    ));
+    let expected = [
+        (DifferenceKind::MissingRow, 0, 5000_i32),
+        (DifferenceKind::ExtraRow, 1, 1500),
+    ];
+    for (table, (kind, bucket, key)) in TABLES.into_iter().zip(expected) {
+        let found = world.verify(table);
+        let Err(VerifyError::Differs(found)) = found else {
+            panic!("{table:?}: {found:?}");
+        };
+        let expected = Difference {
+            bucket,
+            kind,
+            column: None,
+            key: vec![key.to_be_bytes().into()],
+        };
+        assert_eq!(found, expected, "{table:?}");
     }
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use narrows::pipeline::verify::{DifferenceKind, Patience, Verification, Verified, VerifyError};
+use narrows::pipeline::verify::{
+    Checked, DifferenceKind, Patience, Verification, Verified, VerifyError,
+};
 use narrows::schema::{ColumnRow, TableSchema};
 use narrows::wide_row::layout::Layout;
 use narrows::wide_row::names::Generation;
@@ -95,6 +97,7 @@ async fn verify(
                 reread: [Duration::ZERO; 3],
                 retry: Duration::from_millis(100),
             },
+            from: Checked::default(),
             progress: &|_| {},
         };
         verification.run().await

@@ -1,15 +1,10 @@
 //! What can go wrong on the split side: the original answers, and it is counted; or Cassandra's own error is the answer.
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
 use super::world::{ANSWERED, FALLBACKS, World, await_served, await_unserved};
 use super::{Ask, CODECS, Clients, assert_same, state};
 use crate::exactness::wire::ALL;
 use crate::support::cluster::old_cluster;
+use crate::support::relay::Relay;
 use crate::support::{Codec, Proxy, eventually};
 
 const READS: [&str; 5] = [
@@ -177,7 +172,8 @@ fn a_column_that_was_added_past_the_proxy_is_soon_served() {
 #[test]
 fn buckets_that_do_not_answer_in_time_are_answered_by_the_original() {
     let cluster = old_cluster();
-    let relay = Arc::new(Relay::start(cluster.node()));
+    // The proxy's own connections speak v5, its clients' here do not.
+    let relay = Relay::before(cluster.node(), 5);
     let mut world = World::on(cluster, &[relay.address], &[(1, 20), (4, 6)]);
     world.split(1);
     let mut through = Clients::new(world.proxy.address());
@@ -191,75 +187,11 @@ fn buckets_that_do_not_answer_in_time_are_answered_by_the_original() {
         .iter()
         .map(|(ask, state)| (ask, Some(state.as_slice())));
     let asks: Vec<_> = rests.chain(reads.iter().map(|ask| (ask, None))).collect();
-    relay.hold(true);
+    relay.close_gate();
     assert_side_by_side(&mut world, &asks);
     assert!(fallbacks(&world.proxy, "timeout") > 0);
-    relay.hold(false);
+    relay.open_gate();
     let read = world.read_one(1);
     await_served(&world.proxy, &mut through, &read);
     assert_reads(&mut world, &mut through, &codecs);
-}
-
-/// Holds back all that the node says on connections of v5, as the proxy's own are and its clients' here are not.
-struct Relay {
-    address: SocketAddr,
-    holds: Arc<AtomicBool>,
-}
-
-impl Relay {
-    fn start(target: SocketAddr) -> Self {
-        // On the node's port, since drivers take it for that of all nodes; on an address of this process.
-        let [_, _, high, low] = std::process::id().to_be_bytes();
-        let address = std::net::Ipv4Addr::new(127, 78, high, low);
-        let listener = TcpListener::bind((address, target.port())).expect("nobody else is there");
-        let relay = Self {
-            address: listener.local_addr().expect("bound"),
-            holds: Arc::default(),
-        };
-        let holds = relay.holds.clone();
-        std::thread::spawn(move || {
-            for near in listener.incoming().flatten() {
-                let far = TcpStream::connect(target).expect("the node is there");
-                let holds = holds.clone();
-                std::thread::spawn(move || carry(near, far, holds));
-            }
-        });
-        relay
-    }
-
-    fn hold(&self, holds: bool) {
-        self.holds.store(holds, Ordering::SeqCst);
-    }
-}
-
-fn carry(mut near: TcpStream, mut far: TcpStream, holds: Arc<AtomicBool>) {
-    let mut version = [0];
-    if near.read_exact(&mut version).is_err() || far.write_all(&version).is_err() {
-        return;
-    }
-    let holds = if version[0] == 5 {
-        holds
-    } else {
-        Arc::default()
-    };
-    let back = (
-        far.try_clone().expect("a socket"),
-        near.try_clone().expect("a socket"),
-    );
-    std::thread::spawn(move || deliver(back.0, back.1, &holds));
-    deliver(near, far, &AtomicBool::new(false));
-}
-
-fn deliver(mut from: TcpStream, mut to: TcpStream, holds: &AtomicBool) {
-    let mut chunk = [0; 4096];
-    while let Ok(count @ 1..) = from.read(&mut chunk) {
-        while holds.load(Ordering::SeqCst) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        if to.write_all(&chunk[..count]).is_err() {
-            break;
-        }
-    }
-    // Already closed is fine too.
-    drop(to.shutdown(Shutdown::Both));
 }

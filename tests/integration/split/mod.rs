@@ -11,6 +11,7 @@ mod shapes;
 mod states;
 mod tables;
 mod world;
+mod written;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

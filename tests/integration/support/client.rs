@@ -35,6 +35,10 @@ impl RawClient {
     /// Connects and says nothing.
     pub(crate) fn open(address: SocketAddr, codec: Codec) -> Self {
         let stream = TcpStream::connect(address).expect("somebody listens");
+        Self::over(stream, codec)
+    }
+
+    fn over(stream: TcpStream, codec: Codec) -> Self {
         stream.set_nodelay(true).expect("a socket");
         stream.set_read_timeout(Some(PATIENCE)).expect("a socket");
         stream.set_write_timeout(Some(PATIENCE)).expect("a socket");
@@ -55,6 +59,14 @@ impl RawClient {
         let reply = client.startup();
         assert_eq!(reply.opcode, opcode::READY, "{:?}", reply.error());
         client
+    }
+
+    /// The same to somebody who may be gone, or hang up.
+    pub(crate) fn try_connect(address: SocketAddr, codec: Codec) -> Option<Self> {
+        let mut client = Self::over(TcpStream::connect(address).ok()?, codec);
+        let reply = client.try_ask(opcode::STARTUP, &request::startup(codec.compression_name()))?;
+        client.segments = reply.opcode == opcode::READY && codec.version == 5;
+        (reply.opcode == opcode::READY).then_some(client)
     }
 
     /// Sends STARTUP and returns what came back.
@@ -165,6 +177,17 @@ impl RawClient {
     pub(crate) fn ask(&mut self, opcode: u8, body: &[u8]) -> Frame {
         self.send(1, opcode, body);
         self.receive()
+    }
+
+    /// The same of somebody who may hang up.
+    pub(crate) fn try_ask(&mut self, opcode: u8, body: &[u8]) -> Option<Frame> {
+        let request = frame::request(self.codec, 0, 1, opcode, body);
+        let request = self.framed(&request);
+        self.try_send_raw(&request).ok()?;
+        match self.next() {
+            Received::Frame(frame) => Some(frame),
+            Received::Closed | Received::Broken => None,
+        }
     }
 
     /// Runs a statement that must succeed.

@@ -42,19 +42,23 @@ pub(crate) fn cluster_alone() -> Cluster {
 
 /// One node of Cassandra 4.1.
 pub(crate) fn old_cluster() -> Cluster {
-    Cluster {
-        name: "old",
-        nodes: start("old"),
-        _shared: None,
-        _alone: None,
-    }
+    named("old")
+}
+
+/// One node of Cassandra 5.0.
+pub(crate) fn single_cluster() -> Cluster {
+    named("control")
 }
 
 /// Two data centres of one node each.
 pub(crate) fn dc_cluster() -> Cluster {
+    named("dc")
+}
+
+fn named(name: &'static str) -> Cluster {
     Cluster {
-        name: "dc",
-        nodes: start("dc"),
+        name,
+        nodes: start(name),
         _shared: None,
         _alone: None,
     }
@@ -87,12 +91,22 @@ impl Cluster {
         stopped
     }
 
+    /// A node that answers nothing, and looks alive to the others for a while.
+    pub(crate) fn pause_node(&self, number: usize) -> StoppedNode<'_> {
+        assert!(self._alone.is_some(), "other tests need this node");
+        self.on_node("pause-node", number);
+        StoppedNode {
+            cluster: self,
+            number,
+        }
+    }
+
     fn on_node(&self, command: &str, number: usize) {
         run(&[command, "--name", self.name, "--node", &number.to_string()]);
     }
 }
 
-/// A node that is down and comes back on drop, also when the test fails.
+/// A node that is down, or paused, and comes back on drop, also when the test fails.
 pub(crate) struct StoppedNode<'a> {
     cluster: &'a Cluster,
     number: usize,

@@ -28,6 +28,7 @@ pub(crate) struct Builder {
     client: Option<SocketAddr>,
     expected: Vec<&'static str>,
     wait_for: &'static str,
+    command: &'static str,
 }
 
 impl Proxy {
@@ -43,6 +44,7 @@ impl Proxy {
             client: None,
             expected: Vec::new(),
             wait_for: "/readyz",
+            command: "run",
         }
     }
 
@@ -88,8 +90,13 @@ impl Proxy {
     }
 
     pub(crate) fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Sends a signal, such as `STOP`.
+    pub(crate) fn signal(&self, name: &str) {
         let kill = Command::new("kill")
-            .args(["-TERM", &self.process.id().to_string()])
+            .args(["-s", name, &self.process.id().to_string()])
             .status();
         assert!(kill.expect("kill is installed").success());
     }
@@ -159,6 +166,12 @@ impl Builder {
         self
     }
 
+    /// `narrows worker` instead of a proxy: it serves nobody, and has the same metrics.
+    pub(crate) fn worker(mut self) -> Self {
+        self.command = "worker";
+        self
+    }
+
     pub(crate) fn start(self) -> Proxy {
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let directory = super::root().join("target/tmp/integration");
@@ -168,7 +181,7 @@ impl Builder {
         let (config, log) = (stem.with_extension("toml"), stem.with_extension("log"));
         fs::write(&config, self.config(client, admin)).expect("a config file");
         let process = Command::new(env!("CARGO_BIN_EXE_narrows"))
-            .args(["run", "--config"])
+            .args([self.command, "--config"])
             .arg(&config)
             .envs(self.settings)
             .stdin(Stdio::null())

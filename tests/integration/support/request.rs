@@ -208,6 +208,10 @@ pub(crate) const UNLOGGED: u8 = 1;
 pub(crate) const COUNTER: u8 = 2;
 
 pub(crate) fn batch(codec: Codec, kind: u8, items: &[Item<'_>]) -> Vec<u8> {
+    batch_at(codec, kind, items, ONE)
+}
+
+pub(crate) fn batch_at(codec: Codec, kind: u8, items: &[Item<'_>], consistency: u16) -> Vec<u8> {
     let mut body = vec![kind];
     short(&mut body, items.len());
     for item in items {
@@ -228,7 +232,7 @@ pub(crate) fn batch(codec: Codec, kind: u8, items: &[Item<'_>]) -> Vec<u8> {
             value.write(&mut body);
         }
     }
-    short(&mut body, ONE.into());
+    short(&mut body, consistency.into());
     match codec.version {
         5 => int(&mut body, 0),
         _ => body.push(0),

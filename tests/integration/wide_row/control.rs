@@ -14,10 +14,12 @@ pub(crate) const SHARDS: u32 = 4;
 /// Of four shards the numbers are 4 to 7.
 pub(crate) const FIRST_SHARD: i32 = 4;
 
-const SCHEMA: [&str; 3] = [
+const SCHEMA: [&str; 5] = [
     include_str!("../../../cql/002_watched_table.cql"),
     include_str!("../../../cql/003_wide_row.cql"),
     include_str!("../../../cql/004_wide_row_layout.cql"),
+    include_str!("../../../cql/005_split_table.cql"),
+    include_str!("../../../cql/006_fleet.cql"),
 ];
 
 /// The keyspace, and a store on it.

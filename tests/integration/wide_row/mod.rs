@@ -3,8 +3,11 @@
 mod control;
 mod knowing;
 
+mod fleet;
 mod follow;
 mod list;
 mod lookup;
+mod orphans;
 mod shared;
+mod split_tables;
 mod store;

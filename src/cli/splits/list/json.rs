@@ -60,8 +60,14 @@ fn line(one: &Found, keys: &BTreeMap<TableName, KeyColumns>) -> String {
         ("detected_at", time(split.detected_at)),
         ("changed_at", time(split.changed_at)),
     ];
+    object(&fields)
+}
+
+/// Of names and values that are JSON already.
+pub(in crate::cli::splits) fn object(fields: &[(&str, String)]) -> String {
+    let fields = fields.iter();
     let fields = fields.map(|(name, value)| format!("{}:{value}", string(name)));
-    format!("{{{}}}", fields.join(","))
+    format!("{{{}}}", fields.collect::<Vec<_>>().join(","))
 }
 
 /// Who holds a lease, without what makes each holding of it unique.
@@ -69,15 +75,15 @@ pub(in crate::cli::splits) fn worker(lease: &str) -> &str {
     lease.rsplit_once('/').map_or(lease, |(worker, _)| worker)
 }
 
-fn null() -> String {
+pub(in crate::cli::splits) fn null() -> String {
     "null".to_owned()
 }
 
-fn text(text: Option<&str>) -> String {
+pub(in crate::cli::splits) fn text(text: Option<&str>) -> String {
     text.map_or_else(null, string)
 }
 
-fn string(text: &str) -> String {
+pub(in crate::cli::splits) fn string(text: &str) -> String {
     let mut out = "\"".to_owned();
     for c in text.chars() {
         match c {

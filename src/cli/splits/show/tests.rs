@@ -68,10 +68,11 @@ meaning      in service: the copy was found equal to the original, and reads are
              buckets
 found        2023-11-14 20:15:00Z, 2 h ago, by a scan of 24.0 MiB
 changed      2023-11-14 22:14:00Z, 60 s ago
-not before   2023-11-15 01:15:00Z, in 3 h: compared with the original once more
+not before   2023-11-15 01:15:00Z, in 3 h: compared with the original again
 worker       nobody works on it
-original     20480 rows, 20.0 MiB, newest write 2023-11-13 22:15:00Z, 24 h ago, checksum 0xabcd
-copy         20480 rows, 20.0 MiB in plant.wide_reading_1, checksum 0xabcd
+original     20480 rows, 20.0 MiB, newest write 2023-11-13 22:15:00Z, 24 h ago
+copy         20480 rows equal to the original, 20.0 MiB of values, in plant.wide_reading_1, checksum
+             0xabcd
 left over    buckets of generations 216345677 and later may still be there; they are removed a day
              after their end
 buckets      4 buckets in plant.wide_reading_1, by EventBucketPartitionSplitStrategy

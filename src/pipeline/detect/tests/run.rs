@@ -3,16 +3,9 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-
 use super::*;
-use crate::filter::{FusePolicy, Policies, TableFilter};
-use crate::wide_row::clock::BootClock;
-use crate::wide_row::freshness::Freshness;
-use crate::wide_row::metrics::TableMetrics;
 use crate::wide_row::sighting::Sightings;
-use crate::wide_row::slot::{StoreSlot, TableShards};
-use crate::wide_row::validate::Validations;
+use crate::wide_row::testing;
 use crate::wide_row::watched::WatchedTable;
 
 #[derive(Clone, Default)]
@@ -28,31 +21,12 @@ impl Sink for Remembers {
 fn watched(mode: Mode) -> Arc<Watched> {
     let mut settings = WatchedTable::new(table());
     (settings.mode, settings.wide_bytes, settings.shards) = (mode, WIDE, 2);
-    let metrics = TableMetrics::register(&table());
-    let reader = TableShards {
-        store: Arc::new(StoreSlot::default()),
-        table: table(),
-    };
-    let validations = Validations::new(
-        Arc::new(reader),
-        settings.shards,
-        Handle::current(),
-        metrics.validations(),
-    );
-    let filter = TableFilter::new(Policies::from([Arc::new(FusePolicy) as _]), 2);
-    let freshness = Freshness::new(Arc::new(BootClock), Duration::from_secs(60));
-    Arc::new(Watched::new(
-        settings,
-        filter,
-        freshness,
-        validations,
-        metrics,
-    ))
+    testing::watched(settings)
 }
 
 /// What the sink gets of two wide partitions and one read of a table that is not watched.
 async fn taken(mode: Mode) -> Vec<Event> {
-    let known = Known::new(Freshness::new(Arc::new(BootClock), Duration::from_secs(60)));
+    let known = testing::known();
     known.set([watched(mode)]);
     let (sightings, receiver) = Sightings::channel(10);
     let large = page(None, None, WIDE, Duration::ZERO);

@@ -51,6 +51,14 @@ impl Question {
     pub(crate) fn depends_on_time(&self) -> bool {
         self.now.is_none() && self.text.to_uppercase().contains("TTL(")
     }
+
+    /// Numbers are computed for the answer.
+    pub(crate) fn adds_up(&self) -> bool {
+        let text = self.text.to_uppercase();
+        ["SUM", "AVG"]
+            .iter()
+            .any(|function| text.contains(function))
+    }
 }
 
 /// What is asked about.

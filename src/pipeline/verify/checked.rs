@@ -1,0 +1,94 @@
+//! How far a comparison has come, and how that is kept for whoever goes on with it. Pure.
+
+use super::checksum::BYTES;
+use super::row::Key;
+use crate::protocol::types::{Cursor, Write};
+
+/// Changes whenever older checkpoints cannot be read; those begin again.
+const CHECKPOINT_VERSION: u8 = 1;
+
+/// What has been found equal so far, the lives of rows included.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Checked {
+    pub row_count: u64,
+    pub byte_count: u64,
+    pub(super) cell_count: u64,
+    /// Everything up to this row; empty at the beginning.
+    pub(super) last: Key,
+    pub(super) checksum: [u8; BYTES],
+    /// Of the buckets that were begun.
+    pub(super) bucket_checksums: Vec<[u8; BYTES]>,
+}
+
+impl Checked {
+    pub fn checkpoint(&self) -> Vec<u8> {
+        let mut out = vec![CHECKPOINT_VERSION];
+        for count in [self.row_count, self.byte_count, self.cell_count] {
+            out.extend_from_slice(&count.to_be_bytes());
+        }
+        out.extend_from_slice(&self.checksum);
+        let count = |length: usize| i32::try_from(length).unwrap_or(i32::MAX);
+        out.put_int(count(self.bucket_checksums.len()));
+        for checksum in &self.bucket_checksums {
+            out.extend_from_slice(checksum);
+        }
+        out.put_int(count(self.last.len()));
+        for value in &self.last {
+            out.put_bytes(Some(value));
+        }
+        out
+    }
+
+    /// `None`: there is none, or it was written by another version; then all is compared from the beginning.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let mut cursor = Cursor::new(bytes);
+        if cursor.byte().ok()? != CHECKPOINT_VERSION {
+            return None;
+        }
+        let mut count = || Some(cursor.long().ok()?.cast_unsigned());
+        let (row_count, byte_count, cell_count) = (count()?, count()?, count()?);
+        let checksum = read_checksum(&mut cursor)?;
+        let buckets = cursor.count("bucket count").ok()?;
+        let bucket_checksums = (0..buckets).map(|_| read_checksum(&mut cursor));
+        let bucket_checksums = bucket_checksums.collect::<Option<_>>()?;
+        let values = cursor.count("value count").ok()?;
+        let last = (0..values).map(|_| Some(cursor.bytes().ok()??.into()));
+        Some(Self {
+            row_count,
+            byte_count,
+            cell_count,
+            last: last.collect::<Option<_>>()?,
+            checksum,
+            bucket_checksums,
+        })
+    }
+}
+
+fn read_checksum(cursor: &mut Cursor<'_>) -> Option<[u8; BYTES]> {
+    cursor.take(BYTES, "checksum").ok()?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checkpoint_is_read_as_it_was_written_or_not_at_all() {
+        let checked = Checked {
+            row_count: 1 << 40,
+            byte_count: 7,
+            cell_count: u64::MAX,
+            last: vec![[1, 2].into(), [].into()],
+            checksum: [3; BYTES],
+            bucket_checksums: vec![[4; BYTES], [5; BYTES]],
+        };
+        let bytes = checked.checkpoint();
+        assert_eq!(Checked::read(&bytes), Some(checked));
+        let beginning = Checked::default();
+        assert_eq!(Checked::read(&beginning.checkpoint()), Some(beginning));
+        assert_eq!(Checked::read(&[9]), None);
+        for length in 0..bytes.len() {
+            assert_eq!(Checked::read(&bytes[..length]), None);
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Before a write is forwarded: what it touches is taken out of its split, once the client has proven that it may write.
+//! What cannot be done in time refuses the write before anything was forwarded.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::touched::{Keys, TouchedTable};
+use super::{InFlight, Kind, LateWrite};
+use crate::protocol::header::{Envelope, opcode};
+use crate::protocol::request::query;
+use crate::protocol::response::error::{self, ErrorCode};
+use crate::proxy::Close;
+use crate::proxy::pending::Pending;
+use crate::proxy::right::{Deed, Right};
+use crate::proxy::session::Session;
+use crate::proxy::split::KEYSPACE_CHANGED;
+use crate::proxy::watching::NOT_LATELY;
+use crate::statement::touches::Change;
+use crate::wide_row::guards::{GuardError, Released};
+use crate::wide_row::watched::LateWrites;
+
+/// A write that cannot even begin to go out in this time ends its session: upstream takes nothing any more.
+const UPSTREAM_PATIENCE: Duration = Duration::from_secs(30);
+
+/// An ERROR for the client, in place of its write.
+struct Refusal {
+    flags: u8,
+    body: Vec<u8>,
+}
+
+impl Refusal {
+    fn new(code: ErrorCode, text: &str) -> Self {
+        Self {
+            flags: 0,
+            body: error::encode(code, text),
+        }
+    }
+}
+
+impl Session {
+    pub(super) async fn serve_late_write(self: &Rc<Self>, request: Envelope, late: LateWrite) {
+        let made_way = match self.make_way(&late).await {
+            Ok(()) => self.forward_late(&request, late).await,
+            Err(refusal) => Err(refusal),
+        };
+        if let Err(Refusal { flags, body }) = made_way {
+            self.answer_taken(&request, (flags, opcode::ERROR), body)
+                .await;
+        }
+    }
+
+    async fn make_way(self: &Rc<Self>, late: &LateWrite) -> Result<(), Refusal> {
+        for table in &late.touched.tables {
+            match self.right_to(late, table).await {
+                Right::Proven => {}
+                // Upstream refuses it by itself. Should it not, the reply is looked at all the same.
+                Right::Denied => continue,
+                Right::Unknown => return Err(refused(table, NOT_PROVEN)),
+            }
+            let is_write = late.kind != Kind::SerialRead;
+            if is_write && table.is_past_accept_limit() {
+                return Err(rejected(table, "is closed for writes (accept_limit)"));
+            }
+            self.release(late, table).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether the client may do what it is about to do. What cannot be asked without doing it is taken for denied: the
+    /// reply says whether it was done.
+    async fn right_to(self: &Rc<Self>, late: &LateWrite, table: &TouchedTable) -> Right {
+        if self.has_no_roles() {
+            return Right::Proven;
+        }
+        let deed = match (late.kind, &table.keys) {
+            (Kind::SerialRead, _) => Deed::Read,
+            (_, Keys::Whole(Change::Drop)) => return Right::Denied,
+            (_, Keys::Whole(Change::Alter)) => Deed::Alter,
+            _ => Deed::Write,
+        };
+        match (table.watched.key_schema(), &table.keys) {
+            (Some(schema), _) => self.right(deed, &schema).await,
+            // As for DROP.
+            (None, Keys::Whole(_)) => Right::Denied,
+            (None, _) => Right::Unknown,
+        }
+    }
+
+    async fn release(
+        self: &Rc<Self>,
+        late: &LateWrite,
+        table: &TouchedTable,
+    ) -> Result<(), Refusal> {
+        let LateWrite { guards, .. } = late;
+        let watched = &table.watched;
+        let cannot = |error: GuardError| {
+            tracing::debug!(table = %watched.name(), %error, "a split could not be taken out of service for a write");
+            refused(table, NOT_RELEASED)
+        };
+        match &table.keys {
+            Keys::Known(_) => {
+                let policy = match late.kind {
+                    Kind::Write { .. } => watched.settings().late_writes,
+                    // Reads are never rejected, and what was not looked at is not here.
+                    Kind::SerialRead | Kind::Unwatched { .. } => LateWrites::Invalidate,
+                };
+                let released = guards.release(watched, table.suspects(), policy);
+                match released.await.map_err(cannot)? {
+                    Released::Free => Ok(()),
+                    Released::Rejected => Err(rejected(table, "is split, or is being split")),
+                }
+            }
+            Keys::Unknown | Keys::NoSchema if watched.has_no_splits() => Ok(()),
+            Keys::Unknown => {
+                self.ask_whether_meant(late).await?;
+                tell_not_understood(late, table);
+                guards.take_out(watched, true).await.map_err(cannot)
+            }
+            Keys::NoSchema | Keys::Whole(_) => {
+                guards.take_out(watched, false).await.map_err(cannot)
+            }
+        }
+    }
+
+    /// What upstream does not understand either writes nothing, and is answered in its own words.
+    async fn ask_whether_meant(self: &Rc<Self>, late: &LateWrite) -> Result<(), Refusal> {
+        let version = self.version.get();
+        for statement in late.not_understood.iter().filter(|text| !text.is_prepared) {
+            let keyspace = statement.keyspace.as_deref();
+            let body = query::encode_prepare(version, &statement.text, keyspace);
+            let reply = self.ask_beside(opcode::PREPARE, body).await;
+            if let Some(reply) = reply.filter(|reply| reply.header.opcode == opcode::ERROR) {
+                return Err(Refusal {
+                    flags: reply.header.flags,
+                    body: reply.body,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The writer is locked before what is known is looked at for the last time: the wait for it may have been long.
+    async fn forward_late(
+        self: &Rc<Self>,
+        request: &Envelope,
+        late: LateWrite,
+    ) -> Result<(), Refusal> {
+        let Ok(mut upstream) = timeout(UPSTREAM_PATIENCE, self.lock_upstream()).await else {
+            self.close(Close::Upstream);
+            return Ok(());
+        };
+        if self.closed.get() {
+            return Ok(());
+        }
+        if late.keyspace.is_some() && self.keyspace_of_names(None) != late.keyspace {
+            return Err(Refusal::new(ErrorCode::Overloaded, KEYSPACE_CHANGED));
+        }
+        let known = self.proxy.wide_row.as_ref().map(|wide_row| &wide_row.known);
+        if !known.is_some_and(|known| late.touched.is_fresh(known)) {
+            return Err(Refusal::new(ErrorCode::Overloaded, NOT_LATELY));
+        }
+        if let Kind::Write { .. } = late.kind {
+            let in_flight = InFlight::new(late.touched, late.named, late.kind, late.guards);
+            let pending = Pending::Write(Box::new(in_flight));
+            self.pending
+                .borrow_mut()
+                .insert(request.header.stream, pending);
+        }
+        self.proxy.metrics.forwarded.increment(1);
+        // If upstream is gone, the session ends by that.
+        drop(upstream.write_all(&self.framing.get().frame(request)).await);
+        Ok(())
+    }
+}
+
+/// Loud: until somebody does something about it nothing of the table is split any more.
+fn tell_not_understood(late: &LateWrite, table: &TouchedTable) {
+    let shapes: Vec<&str> = late
+        .not_understood
+        .iter()
+        .map(|statement| statement.shape.as_str())
+        .collect();
+    tracing::error!(
+        table = %table.watched.name(),
+        statement = shapes.join("; "),
+        "which partitions a write touches cannot be told: all splits of the table go out of service, and its mode becomes \
+         detect. Once such statements are gone: narrows mode {} serve",
+        table.watched.name()
+    );
+}
+
+fn refused(table: &TouchedTable, why: &str) -> Refusal {
+    table.watched.metrics.late_refused.increment(1);
+    let text = format!(
+        "narrows: {why} of {}; this write was not forwarded, try again",
+        table.watched.name()
+    );
+    Refusal::new(ErrorCode::Overloaded, &text)
+}
+
+fn rejected(table: &TouchedTable, why: &str) -> Refusal {
+    table.watched.metrics.late_rejected.increment(1);
+    let text = format!(
+        "narrows: the partition {why}, and late_writes = reject for {}: this write was not made",
+        table.watched.name()
+    );
+    Refusal::new(ErrorCode::Invalid, &text)
+}
+
+const NOT_PROVEN: &str =
+    "it could not be found out whether you may change a partition that is split";
+const NOT_RELEASED: &str = "the control keyspace did not let go in time of a split";

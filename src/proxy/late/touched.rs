@@ -1,0 +1,215 @@
+//! What a request touches of watched tables: partitions, or more than can be told.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::filter::Target;
+use crate::statement::touches::Change;
+use crate::wide_row::clock::unix_millis;
+use crate::wide_row::freshness::Age;
+use crate::wide_row::known::{Known, Watched};
+use crate::wide_row::names::{PartitionKey, TableName};
+
+/// A batch may be to more partitions than one statement; to more than so many it is to any.
+const KEYS_MAX: usize = 100_000;
+
+/// All of it, table by table; each is there once.
+#[derive(Debug, Default)]
+pub(in crate::proxy) struct Touched {
+    pub(super) tables: Vec<TouchedTable>,
+}
+
+pub(in crate::proxy) struct TouchedTable {
+    pub(super) watched: Arc<Watched>,
+    /// What the keys are of: another table of the same name may have another partition key.
+    table_id: Option<Uuid>,
+    pub(super) keys: Keys,
+}
+
+/// Which partitions of one table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::proxy) enum Keys {
+    Known(Vec<PartitionKey>),
+    /// They cannot be told from the statement and its values.
+    Unknown,
+    /// They could be told if the table's schema were known.
+    NoSchema,
+    /// All of them.
+    Whole(Change),
+}
+
+impl Keys {
+    /// What two statements of one batch touch together.
+    fn join(&mut self, other: Self) {
+        match (&mut *self, other) {
+            (Self::Known(keys), Self::Known(more)) => {
+                // Most batches stay in one partition.
+                let is_news = |key: &PartitionKey| keys.last() != Some(key);
+                let news: Vec<_> = more.into_iter().filter(is_news).collect();
+                keys.extend(news);
+                if keys.len() > KEYS_MAX {
+                    *self = Self::Unknown;
+                }
+            }
+            (Self::Known(_), other) => *self = other,
+            (_, _) => {}
+        }
+    }
+
+    fn are_clear(&self, watched: &Watched) -> bool {
+        match self {
+            Self::Known(keys) => !keys.iter().any(|key| might_be_guarded(watched, key)),
+            Self::Unknown | Self::NoSchema => watched.has_no_splits(),
+            Self::Whole(_) => false,
+        }
+    }
+}
+
+fn might_be_guarded(watched: &Watched, key: &PartitionKey) -> bool {
+    watched.might_be_split(&Target::key(key.bytes()))
+}
+
+impl Touched {
+    /// `table_id`: read before the keys were computed.
+    pub(in crate::proxy) fn add(
+        &mut self,
+        watched: &Arc<Watched>,
+        table_id: Option<Uuid>,
+        keys: Keys,
+    ) {
+        let same = |table: &&mut TouchedTable| Arc::ptr_eq(&table.watched, watched);
+        match self.tables.iter_mut().find(same) {
+            Some(table) if table.table_id == table_id => table.keys.join(keys),
+            Some(table) => table.keys = Keys::Unknown,
+            None => self.tables.push(TouchedTable {
+                watched: watched.clone(),
+                table_id,
+                keys,
+            }),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    pub(super) fn has(&self, name: &TableName) -> bool {
+        self.tables.iter().any(|table| table.watched.name() == name)
+    }
+
+    /// As far as is known nothing of it is guarded or split. Whether that is known well enough is asked apart.
+    pub(super) fn is_clear(&self) -> bool {
+        let clear = |table: &TouchedTable| table.keys.are_clear(&table.watched);
+        self.tables.iter().all(clear)
+    }
+
+    pub(super) fn is_past_accept_limit(&self) -> bool {
+        self.tables.iter().any(TouchedTable::is_past_accept_limit)
+    }
+
+    /// The same as of now, each table known well enough: they may have begun to be followed anew since.
+    pub(super) fn is_surely_clear(&self, known: &Known) -> bool {
+        let clear = |table: &TouchedTable| {
+            let name = table.watched.name();
+            known
+                .table(&name.keyspace, &name.table)
+                .is_none_or(|watched| {
+                    let is_fresh = watched.freshness.age() == Age::Fresh;
+                    is_fresh && table.is_of(&watched) && table.keys.are_clear(&watched)
+                })
+        };
+        self.tables.iter().all(clear)
+    }
+
+    /// The same tables as they are known by now; one that nobody watches any more is left out.
+    pub(super) fn refreshed(mut self, known: &Known) -> Self {
+        self.tables.retain_mut(|table| {
+            let name = table.watched.name();
+            let watched = known.table(&name.keyspace, &name.table);
+            watched.map(|watched| table.follow(watched)).is_some()
+        });
+        self
+    }
+
+    /// What is known of these tables is young enough to say of a partition that it is not guarded.
+    pub(super) fn is_fresh(&self, known: &Known) -> bool {
+        let fresh = |table: &TouchedTable| {
+            table.watched.freshness.age() == Age::Fresh && table.is_of(&table.watched)
+        };
+        known.catalog.age() == Age::Fresh && self.tables.iter().all(fresh)
+    }
+}
+
+impl TouchedTable {
+    fn is_of(&self, watched: &Watched) -> bool {
+        self.table_id == watched.table_id()
+    }
+
+    /// Goes on with the table that has the name now. Keys of the one before say nothing about it.
+    fn follow(&mut self, watched: Arc<Watched>) {
+        if !self.is_of(&watched) && matches!(self.keys, Keys::Known(_)) {
+            self.keys = Keys::Unknown;
+        }
+        self.table_id = watched.table_id();
+        self.watched = watched;
+    }
+
+    /// Of the partitions that are known those which might be guarded or split.
+    pub(super) fn suspects(&self) -> Vec<PartitionKey> {
+        match &self.keys {
+            Keys::Known(keys) => {
+                let suspect = |key: &&PartitionKey| might_be_guarded(&self.watched, key);
+                let mut suspects: Vec<_> = keys.iter().filter(suspect).cloned().collect();
+                suspects.sort();
+                suspects.dedup();
+                suspects
+            }
+            Keys::Unknown | Keys::NoSchema | Keys::Whole(_) => Vec::new(),
+        }
+    }
+
+    /// The table rejects late writes, and one of the partitions was closed for writes long ago, split or not.
+    pub(super) fn is_past_accept_limit(&self) -> bool {
+        let settings = self.watched.settings();
+        if !settings.closes() {
+            return false;
+        }
+        let (Keys::Known(keys), Some(schema)) = (&self.keys, self.watched.key_schema()) else {
+            return false;
+        };
+        let now = unix_millis();
+        let is_past = |key: &PartitionKey| {
+            let end = settings.accepted_until(&schema, key);
+            end.is_some_and(|end| end <= now)
+        };
+        keys.iter().any(is_past)
+    }
+}
+
+impl std::fmt::Debug for TouchedTable {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}: {:?}", self.watched.name(), self.keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(keys: &[u8]) -> Keys {
+        Keys::Known(keys.iter().map(|key| PartitionKey::new([*key])).collect())
+    }
+
+    #[test]
+    fn a_batch_touches_what_its_statements_do_and_what_is_unknown_stays_so() {
+        let mut keys = known(&[1, 2]);
+        keys.join(known(&[2]));
+        keys.join(known(&[3]));
+        assert_eq!(keys, known(&[1, 2, 3]));
+        keys.join(Keys::Unknown);
+        assert_eq!(keys, Keys::Unknown);
+        keys.join(known(&[4]));
+        assert_eq!(keys, Keys::Unknown);
+    }
+}

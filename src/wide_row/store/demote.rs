@@ -1,0 +1,50 @@
+//! Steps back from a table, or from one split: what is done when copies turned out not to be what they should. Nothing here
+//! makes anything be served.
+
+use super::cas::{answered, bind, send};
+use super::{ChangedRow, SplitId, Store, StoreError};
+use crate::wide_row::names::{TableName, Version};
+use crate::wide_row::watched::Mode;
+
+impl Store {
+    /// Sets a table that is served to `detect`; one that is `off` stays so. Returns the mode that it is in then. `None`: it
+    /// is not watched.
+    pub async fn demote_table(&self, table: &TableName) -> Result<Option<Mode>, StoreError> {
+        let (to, from) = (Mode::Detect, Mode::Serve);
+        let values = || {
+            let (keyspace, name) = (table.keyspace.clone(), table.table.clone());
+            bind![to.as_str(), keyspace, name, from.as_str()]
+        };
+        let statement = &self.statements.change_mode;
+        let answer = answered(|| send(&self.session, statement, values())).await?;
+        match answer.text("mode") {
+            _ if answer.applied => Ok(Some(to)),
+            Some(mode) => Ok(Some(Mode::parse(mode).unwrap_or(Mode::Off))),
+            // Somebody wrote the row by hand and left the mode at its default, or there is no row.
+            None => Ok(self.set_mode(table, to).await?.then_some(to)),
+        }
+    }
+
+    /// Removes the row of a split whose table is gone, if nobody changed it since it was read. Nobody who follows needs to
+    /// learn of it: without its table it counted for nothing.
+    pub async fn forget_split(
+        &self,
+        table: &TableName,
+        shard: i32,
+        row: &ChangedRow,
+    ) -> Result<bool, StoreError> {
+        let id = SplitId {
+            table: table.clone(),
+            shard,
+            key: row.key.clone(),
+        };
+        let version = match row.version {
+            Version(0) => None,
+            Version(version) => Some(version),
+        };
+        let values = || bind![; place id; version];
+        let statement = &self.statements.forget_split;
+        let answer = answered(|| send(&self.session, statement, values())).await?;
+        Ok(answer.applied)
+    }
+}

@@ -1,0 +1,63 @@
+//! What concerns all proxies and workers of one control keyspace together.
+
+use std::time::Duration;
+
+use scylla::statement::prepared::PreparedStatement;
+
+use super::cas::{answered, bind, send};
+use super::{Store, StoreError, not_understood};
+
+const MAX_STALENESS: &str = "max_staleness";
+
+impl Store {
+    /// Says that a proxy is about to run with this `max_staleness`. From then on every guard waits at least so long: what
+    /// this proxy does not know yet when a guard is published, it knows or has stopped writing by the time of the copy.
+    /// Returns the longest of all.
+    pub async fn announce_max_staleness(&self, own: Duration) -> Result<Duration, StoreError> {
+        // Whoever reads it at SERIAL later sees at least what is seen here: it was agreed on.
+        let known = self.max_staleness(&self.statements.fleet_nearby).await?;
+        if let Some(known) = known.filter(|known| *known >= own) {
+            return Ok(known);
+        }
+        let own = i64::try_from(own.as_millis()).unwrap_or(i64::MAX);
+        let first = || {
+            let values = bind![MAX_STALENESS, own];
+            send(&self.session, &self.statements.begin_fleet, values)
+        };
+        if answered(first).await?.applied {
+            return Ok(duration(own));
+        }
+        let longer = || {
+            let values = bind![own, MAX_STALENESS, own];
+            send(&self.session, &self.statements.raise_fleet, values)
+        };
+        let answer = answered(longer).await?;
+        let longest = if answer.applied {
+            Some(own)
+        } else {
+            answer.bigint("value")
+        };
+        let missing = || not_understood("fleet has no value of max_staleness");
+        longest.map(duration).ok_or_else(missing)
+    }
+
+    /// The longest that any proxy announced before this was asked.
+    pub async fn read_max_staleness(&self) -> Result<Option<Duration>, StoreError> {
+        self.max_staleness(&self.statements.fleet).await
+    }
+
+    async fn max_staleness(
+        &self,
+        statement: &PreparedStatement,
+    ) -> Result<Option<Duration>, StoreError> {
+        let result = self.session.execute_unpaged(statement, (MAX_STALENESS,));
+        let rows = result.await?.into_rows_result().map_err(not_understood)?;
+        type Row = (Option<i64>,);
+        let row = rows.maybe_first_row::<Row>().map_err(not_understood)?;
+        Ok(row.and_then(|(value,)| value).map(duration))
+    }
+}
+
+fn duration(millis: i64) -> Duration {
+    Duration::from_millis(u64::try_from(millis).unwrap_or(0))
+}
