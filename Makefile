@@ -53,3 +53,5 @@ include benches/filter.mk
 include tests/drivers/drivers.mk
 include tests/operations/operations.mk
 include tests/integration/exactness/exactness.mk
+include tests/integration/pipeline/pipeline.mk
+include tests/integration/storm/storm.mk

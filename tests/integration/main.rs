@@ -25,6 +25,7 @@ mod ring;
 mod schema;
 mod split;
 mod statements;
+mod storm;
 mod top_partitions;
 mod topology;
 mod transparency;
