@@ -50,6 +50,7 @@ include tests/cluster/cluster.mk
 include benches/bench.mk
 include benches/decision.mk
 include benches/filter.mk
+include benches/split.mk
 include tests/drivers/drivers.mk
 include tests/operations/operations.mk
 include tests/integration/exactness/exactness.mk
