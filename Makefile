@@ -17,7 +17,7 @@ need:
 need-drivers:
 	@tests/need.sh drivers
 
-demo: need ## A cluster, the proxy, and a few statements through it
+demo: need ## Watch two wide partitions being split and read again (KEEP=1: look around)
 	@tests/demo/demo.sh
 
 test: need-drivers lint unit integration drivers operations ## Every test, at SCALE=1 in under half an hour
