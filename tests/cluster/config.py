@@ -90,6 +90,8 @@ def resources() -> dict:
         "read_request_timeout": "10s",
         "range_request_timeout": "20s",
         "write_request_timeout": "10s",
+        # Below the driver's own limit, so that Cassandra is still the first to say what became of a conditional write.
+        "cas_contention_timeout": "4s",
     }
 
 

@@ -18,7 +18,8 @@ REASONS = ("narrows_proxy_split_reads_total", "narrows_proxy_split_fallbacks_tot
            "narrows_proxy_not_rewritten_total")
 
 # WARN and ERROR lines that a correct run may log, as (regular expression, why it is harmless).
-EXPECTED = []
+EXPECTED = [(r"cannot be followed; writes to watched tables wait.*(does not answer|in time)|"
+             r"(does not answer|in time).*cannot be followed; writes to watched tables wait", "the machine is very busy")]
 
 
 def free_port():
@@ -52,7 +53,7 @@ class Proxy:
             self.process = subprocess.Popen([binary, "run", "--config", config], stdout=log, stderr=log)
         self.wait_until_ready()
 
-    def wait_until_ready(self, seconds=30):
+    def wait_until_ready(self, seconds=90):
         end = time.monotonic() + seconds
         for contact in self.contacts:
             host, port = contact.rsplit(":", 1)
@@ -67,7 +68,7 @@ class Proxy:
                         raise RuntimeError(f"{contact} did not open in {seconds} s:\n{self.log.read_text()}") from error
                     time.sleep(0.1)
 
-    def wait_for_split(self, seconds=30):
+    def wait_for_split(self, seconds=120):
         """Until it knows that something is split."""
         end = time.monotonic() + seconds
         while not any(value for name, value in self.metrics().items() if name.startswith("narrows_filter_keys{")):

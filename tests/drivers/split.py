@@ -11,7 +11,7 @@ DRIVERS = ["python", "java", "go", "node", "rust"]
 # As in the programs: each size in both directions.
 SIZES = (5000, 999)
 SHARDS = 4
-STEP_SECONDS, ATTEMPTS = 180, 3
+STEP_SECONDS, ATTEMPTS = 180, 6
 
 
 class Partition:

@@ -10,7 +10,7 @@ const WIDE: &[&str] = &["CREATE TABLE wide (k int PRIMARY KEY, v blob)"];
 fn idle_clients_are_closed_and_busy_ones_are_not() {
     let cluster = cluster();
     let proxy = Proxy::builder(cluster.nodes())
-        .set("limits.idle_timeout", "1s")
+        .set("limits.idle_timeout", "5s")
         .start();
     let mut idle = RawClient::connect(proxy.address(), Codec::V5);
     let mut busy = RawClient::connect(proxy.address(), Codec::V5);

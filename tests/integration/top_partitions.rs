@@ -9,9 +9,10 @@ use std::net::SocketAddr;
 
 use narrows::upstream::ring::token;
 
+use crate::pipeline::world::SPLIT_PATIENCE;
 use crate::support::cluster::old_cluster;
 use crate::support::proxy::Builder;
-use crate::support::{Codec, Keyspace, Proxy, RawClient, cluster, eventually};
+use crate::support::{Codec, Keyspace, Proxy, RawClient, cluster, eventually, eventually_within};
 
 const COLUMNS: [(&str, &str); 8] = [
     ("a text", r"'pump:7\'"),
@@ -162,7 +163,7 @@ fn a_list_that_is_out_of_date_does_no_harm_on_cassandra_4_1() {
     let _worker = asking(cluster.nodes(), &keyspace, &control)
         .worker()
         .start();
-    let row = eventually("nothing is found there", || {
+    let row = eventually_within(SPLIT_PATIENCE, "nothing is found there", || {
         let written = written(cluster.node(), &control);
         written.into_iter().find(|row| row.1 == "NOT_WIDE")
     });

@@ -132,7 +132,7 @@ class NodeDeath(OperationsTest):
         before = len(self.single.log())
         kill(1)
         dead = len(self.single.log())
-        self.assertTrue(eventually(lambda: not accepts(self.mirror, 1), 5), "its listener refuses")
+        self.assertTrue(eventually(lambda: not accepts(self.mirror, 1), 30), "its listener refuses")
         self.assert_calm(*loads)
         self.assertEqual(begun(self.single, 1, dead), 0)
         self.assertGreater(begun(self.single, 2, before) + begun(self.single, 3, before), 0, "its connections moved")
@@ -162,11 +162,11 @@ class WholeCluster(OperationsTest):
         with wire.Client(proxy.host, proxy.port) as client:
             began = time.monotonic()
             opcode, body = client.start()
-        self.assertLess(time.monotonic() - began, 5)
+        self.assertLess(time.monotonic() - began, 15)
         self.assertEqual(opcode, wire.ERROR)
         self.assertIn("no upstream node answers", wire.error_of(body)[1])
         bring_back(1)
-        self.assertTrue(eventually(lambda: proxy.admin("/readyz")[0] == 200, 15), proxy.admin("/readyz"))
+        self.assertTrue(eventually(lambda: proxy.admin("/readyz")[0] == 200, 60), proxy.admin("/readyz"))
         session = self.driver(proxy.host, proxy.port)
         self.assertEqual(len(session.execute(f"SELECT * FROM {KEYSPACE}.facts").all()), ROWS)
 
@@ -203,7 +203,7 @@ class HangingNode(OperationsTest):
         began = time.monotonic()
         self.assertEqual(proxy.stop(), 0)
         self.assertGreater(time.monotonic() - began, 1.5)
-        self.assertLess(time.monotonic() - began, 4)
+        self.assertLess(time.monotonic() - began, 10)
         with self.assertRaises(ConnectionError):
             client.receive()
         self.assertTrue(proxy.log("limits.drain_timeout is over"))

@@ -205,9 +205,10 @@ class Watched(SplitsTest):
         self.write(COPYING, columns)
         self.written.set(partition_key(*COPYING), state)
 
-    def finish(self) -> None:
+    def finish(self, is_seen) -> None:
+        """The last change waits until the one before was shown."""
         self.set("VERIFYING", self.progress("VERIFYING", 500, 1000))
-        time.sleep(2)
+        self.assertTrue(eventually(is_seen))
         self.set("COMPLETED", f"post_split_data = {{split_table: 'wide_reading_1', row_count: 1000, byte_count: {MILLION}}}")
 
     def test_a_pipe_gets_a_line_for_each_change(self) -> None:
@@ -216,7 +217,7 @@ class Watched(SplitsTest):
         process = subprocess.Popen(self.command("watch", self.table, "--until-done"), stdout=output, stderr=subprocess.STDOUT)
         text = lambda: Path(output.name).read_text()
         self.assertTrue(eventually(lambda: "COPYING 10%" in text(), 60), text())
-        self.finish()
+        self.finish(lambda: "VERIFYING 50%" in text())
         self.assertEqual(process.wait(60), 0)
         name = f"{self.table} 's1', 8"
         self.assertNotIn("\x1b", text())
@@ -245,7 +246,7 @@ class Watched(SplitsTest):
             return what in text
 
         self.assertTrue(eventually(lambda: shows("'s1', 8  COPYING    █░░░░░░░░░  10%"), 60), text)
-        self.finish()
+        self.finish(lambda: shows("VERIFYING"))
         self.assertTrue(eventually(lambda: shows("COMPLETED: 1000 rows"), 30), text)
         self.assertTrue(eventually(lambda: shows(f"{self.table}: nothing is under way"), 30), text)
         self.assertIn("\x1b[2A\r", text)
@@ -256,7 +257,7 @@ class Watched(SplitsTest):
         process = subprocess.Popen(self.command("watch"), stdout=subprocess.PIPE)
         self.assertIn(b"COPYING", process.stdout.readline())
         process.stdout.close()
-        self.finish()
+        self.finish(lambda: True)
         self.assertEqual(process.wait(60), 0)
 
 

@@ -193,7 +193,7 @@ class Reload(TlsTest):
         with wire.Client(proxy.host, proxy.port) as client:
             self.assertEqual(client.start(SUPERUSER, SUPERUSER)[0], wire.AUTH_SUCCESS)
         # The longest pause between two attempts is ten seconds.
-        self.assertTrue(eventually(lambda: proxy.admin("/readyz")[0] == 200, 15), proxy.admin("/readyz"))
+        self.assertTrue(eventually(lambda: proxy.admin("/readyz")[0] == 200, 60), proxy.admin("/readyz"))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use narrows::wide_row::layout::{Bucket, Layout, LayoutId};
@@ -12,17 +12,25 @@ use narrows::wide_row::state::{PostSplitData, PreSplitData, Standing, State, Ste
 use narrows::wide_row::store::{
     Detected, Found, Lease, Leased, Outcome, Split, SplitId, Store, StoreError,
 };
-use scylla::client::session_builder::SessionBuilder;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
-use crate::support::eventually;
+use crate::support::PATIENCE;
+use crate::support::driver::session;
 
 pub(crate) const SHARDS: u32 = 4;
 const STRATEGY: &str = "random_boundaries";
 const LEASE: Duration = Duration::from_secs(60);
 /// Changes of splits under way at a time.
 const SIDE_BY_SIDE: usize = 8;
+/// Between two attempts at what the store did not answer.
+const PAUSE: Duration = Duration::from_millis(10);
+const WANTED: &str = "the test wants it";
+/// Somebody asked for it.
+const BY_HAND: Found = Found {
+    bytes: None,
+    by_hand: true,
+};
 const WORKABLE: [State; 5] = [
     State::Detected,
     State::Planned,
@@ -47,11 +55,7 @@ impl Control {
         let (end, ended) = oneshot::channel();
         let driven = runtime.clone();
         let thread = std::thread::spawn(move || drop(driven.block_on(ended)));
-        let store = runtime.block_on(async {
-            let builder = SessionBuilder::new().known_nodes_addr(nodes);
-            let session = Arc::new(builder.build().await.expect("the cluster answers"));
-            Store::open(session, keyspace).await
-        });
+        let store = runtime.block_on(async { Store::open(session(nodes).await, keyspace).await });
         Self {
             store: Arc::new(store.expect("the schema is there")),
             runtime,
@@ -72,8 +76,7 @@ impl Control {
 
     /// A proxy has looked at all watched tables: splits of a table that nobody has seen are not believed.
     pub(crate) fn is_seen(&self, table: &TableName) -> bool {
-        let rows = self.runtime.block_on(self.store.read_watched());
-        let rows = rows.expect("readable");
+        let rows = self.patiently(async || self.store.read_watched().await);
         let row = rows.iter().find(|row| row.table.name == *table);
         row.is_some_and(|row| row.seen.table_id.is_some())
     }
@@ -88,11 +91,18 @@ impl Control {
 
     /// The same where there may be something against it.
     pub(crate) fn try_nominate(&self, id: &SplitId) -> Detected {
-        let found = Found {
-            bytes: None,
-            by_hand: true,
-        };
-        self.patiently(async || self.store.detect(id, found).await)
+        self.runtime.block_on(self.detect(id, BY_HAND))
+    }
+
+    /// A change that the store did not answer may have taken place: what has begun since is ours, nobody else nominates.
+    async fn detect(&self, id: &SplitId, found: Found) -> Detected {
+        let read = async || Ok(self.store.read_key(id).await?.generation);
+        let before = patience(read).await;
+        let detected = patience(async || self.store.detect(id, found).await).await;
+        match (detected, patience(read).await) {
+            (Detected::Known, Some(now)) if Some(now) > before => Detected::New(now),
+            (detected, _) => detected,
+        }
     }
 
     /// The longest that any proxy announced.
@@ -112,31 +122,31 @@ impl Control {
 
     /// The layout of one generation.
     pub(crate) fn layout(&self, id: &LayoutId) -> Option<Layout> {
-        let layout = self.runtime.block_on(self.store.read_layout(id));
-        layout.expect("readable")
+        self.patiently(async || self.store.read_layout(id).await)
     }
 
     /// From nothing, or from an end, to GUARDED; the generation names the buckets to be written.
     pub(crate) fn begin(&self, id: &SplitId) -> (Generation, Lease) {
         self.runtime.block_on(async {
             // By hand: a serial read, or a write, makes others wait.
-            let found = Found {
-                bytes: None,
-                by_hand: true,
-            };
-            let generation = match self.store.detect(id, found).await {
-                Ok(Detected::New(generation)) => generation,
-                other => panic!("not detected: {other:?}"),
-            };
-            let lease = match self.store.acquire(id, "oracle", LEASE, &WORKABLE).await {
-                Ok(Leased::Held(lease)) => lease,
-                other => panic!("no lease: {other:?}"),
-            };
+            let (generation, lease) = self.lease(id, BY_HAND).await;
             for step in [Step::Plan(PreSplitData::default()), Step::Guard, Step::Copy] {
                 self.step(id, &lease, step).await;
             }
             (generation, lease)
         })
+    }
+
+    async fn lease(&self, id: &SplitId, found: Found) -> (Generation, Lease) {
+        let generation = match self.detect(id, found).await {
+            Detected::New(generation) => generation,
+            other => panic!("not detected: {other:?}"),
+        };
+        let acquire = async || self.store.acquire(id, "oracle", LEASE, &WORKABLE).await;
+        match patience(acquire).await {
+            Leased::Held(lease) => (generation, lease),
+            Leased::Lost => panic!("no lease"),
+        }
     }
 
     /// Brings partitions that are not split each into its state, without buckets: nothing may be read of them.
@@ -148,13 +158,7 @@ impl Control {
     }
 
     async fn bring_one(&self, id: SplitId, state: State) {
-        let Ok(Detected::New(generation)) = self.store.detect(&id, Found::default()).await else {
-            panic!("not detected");
-        };
-        let Ok(Leased::Held(lease)) = self.store.acquire(&id, "oracle", LEASE, &WORKABLE).await
-        else {
-            panic!("no lease");
-        };
+        let (generation, lease) = self.lease(&id, Found::default()).await;
         let steps = [
             (State::Planned, Step::Plan(PreSplitData::default())),
             (State::Guarded, Step::Guard),
@@ -171,11 +175,9 @@ impl Control {
             self.step(&id, &lease, step).await;
         }
         if state == State::Invalidated {
-            let ended = self
-                .store
-                .invalidate(&id, generation, "the test wants it")
-                .await;
-            assert!(matches!(ended, Ok(Outcome::Applied(_))), "{ended:?}");
+            let end = async || self.store.invalidate(&id, generation, WANTED).await;
+            let ended = patience(end).await;
+            assert!(matches!(ended, Outcome::Applied(_)), "{ended:?}");
         }
     }
 
@@ -203,20 +205,18 @@ impl Control {
             buckets,
         };
         self.runtime.block_on(async {
-            self.store.write_layout(&layout).await.expect("written");
+            patience(async || self.store.write_layout(&layout).await).await;
             self.step(id, &begun.1, Step::Verify).await;
             self.step(id, &begun.1, Step::Complete(post)).await;
         });
     }
 
     async fn step(&self, id: &SplitId, lease: &Lease, step: Step) {
-        let key = self.store.read_key(id).await.expect("readable");
+        let key = patience(async || self.store.read_key(id).await).await;
         let standing = key.standing.expect("there is a split");
         let transition = Transition::step(standing, step).expect("legal");
-        match self.store.step(id, lease, &transition).await {
-            Ok(Outcome::Applied(_)) => {}
-            other => panic!("not applied: {other:?}"),
-        }
+        let stepped = patience(async || self.store.step(id, lease, &transition).await).await;
+        assert!(matches!(stepped, Outcome::Applied(_)), "{stepped:?}");
     }
 
     pub(crate) fn standing(&self, id: &SplitId) -> Option<Standing> {
@@ -224,20 +224,30 @@ impl Control {
         key.standing
     }
 
-    /// What may be asked again, on a machine that is too busy to answer at once.
     fn patiently<T>(&self, ask: impl AsyncFn() -> Result<T, StoreError>) -> T {
-        eventually("the store answers", || match self.runtime.block_on(ask()) {
-            Err(StoreError::Unreachable(_) | StoreError::Unknown(_)) => None,
-            other => Some(other.expect("answered")),
-        })
+        self.runtime.block_on(patience(ask))
     }
 
     /// Whether it was in service until now.
     pub(crate) fn invalidate(&self, id: &SplitId, generation: Generation) -> bool {
-        let invalidate = self.store.invalidate(id, generation, "the test wants it");
-        match self.runtime.block_on(invalidate).expect("answered") {
+        match self.patiently(async || self.store.invalidate(id, generation, WANTED).await) {
             Outcome::Applied(_) => true,
             Outcome::Lost => false,
+        }
+    }
+}
+
+/// What may be asked again, on a machine that is too busy to answer at once.
+async fn patience<T>(ask: impl AsyncFn() -> Result<T, StoreError>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match ask().await {
+            Err(StoreError::Unreachable(_) | StoreError::Unknown(_))
+                if Instant::now() < deadline =>
+            {
+                tokio::time::sleep(PAUSE).await;
+            }
+            other => return other.expect("the store answers"),
         }
     }
 }

@@ -51,7 +51,8 @@ fn what_is_closed_is_refused_where_late_writes_are_rejected_and_nowhere_else() {
             for write in WRITES {
                 client.query(&statement(write, &table, OPEN));
                 let closed = statement(write, &table, CLOSED);
-                let reply = client.ask(opcode::QUERY, &request::query(codec, &closed));
+                let reply =
+                    client.ask_until_forwarded(opcode::QUERY, &request::query(codec, &closed));
                 match (policy, reply.error()) {
                     ("invalidate", None) => {}
                     ("reject", Some((REFUSED, text))) => {

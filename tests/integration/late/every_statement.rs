@@ -247,7 +247,7 @@ fn a_serial_read_ends_a_split_whatever_the_policy() {
             };
             let client = &mut bench.clients[case.codec];
             let body = request::query_with(client.codec, &text, &parameters);
-            let reply = client.ask(opcode::QUERY, &body);
+            let reply = client.ask_until_forwarded(opcode::QUERY, &body);
             assert_eq!(reply.rows().rows.len(), BEFORE.len());
             bench.assert_state("a serial read", case.key, generation, State::Invalidated);
         }

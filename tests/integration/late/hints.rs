@@ -99,7 +99,7 @@ fn a_write_that_timed_out_and_comes_by_a_hint_is_missing_nowhere() {
             (control.try_nominate(&world.id(key)) == Detected::NotYet).then_some(())
         });
         let text = world.select(key);
-        eventually("the hint has come", || {
+        eventually_within(SPLIT_PATIENCE, "the hint has come", || {
             let rows = world.direct.scan(&text);
             (rows.len() == ROWS as usize + 1).then_some(())
         });

@@ -275,11 +275,11 @@ fn send_one(client: &mut RawClient, way: Way, said: &Said) -> Frame {
         Way::Executed => {
             let id = client.prepare(&said.text);
             let body = request::execute(codec, &id, &parameters);
-            client.ask(opcode::EXECUTE, &body)
+            client.ask_until_forwarded(opcode::EXECUTE, &body)
         }
         _ => {
             let body = request::query_with(codec, &said.text, &parameters);
-            client.ask(opcode::QUERY, &body)
+            client.ask_until_forwarded(opcode::QUERY, &body)
         }
     }
 }
@@ -296,5 +296,5 @@ fn send_batch(client: &mut RawClient, way: Way, kind: u8, said: &[Said]) -> Fram
     };
     let items: Vec<Item<'_>> = said.iter().enumerate().map(item).collect();
     let body = request::batch(codec, kind, &items);
-    client.ask(opcode::BATCH, &body)
+    client.ask_until_forwarded(opcode::BATCH, &body)
 }

@@ -180,6 +180,7 @@ fn on_its_own(builder: Builder) -> Proxy {
     builder
         .set("control.poll_interval", POLL_INTERVAL)
         .set("control.max_staleness", MAX_STALENESS)
+        .expecting("a write is not acknowledged")
         .expecting(TOO_LATE)
         .expecting(CHANGED)
         .start()

@@ -1,8 +1,8 @@
 //! Several proxies, and writers around them.
 
 use super::{CHANGED, POLL_INTERVAL, Pair, ROWS, TOO_LATE, recently};
-use crate::pipeline::world::{ANSWERED, Client, PLAIN, until_answered};
-use crate::support::{Codec, Proxy, RawClient, cluster, eventually};
+use crate::pipeline::world::{ANSWERED, Client, PLAIN, SPLIT_PATIENCE, until_answered};
+use crate::support::{Codec, Proxy, RawClient, cluster, eventually, eventually_within};
 use narrows::wide_row::state::State;
 
 const DIFFERS: &str = "differs from watched_table, which wins";
@@ -59,8 +59,10 @@ fn a_table_truncated_around_the_proxies_is_empty_for_all() {
             "from the original"
         );
     }
-    let standing = pair.control.standing(&pair.id()).expect("there is one");
-    assert!(!standing.is_in_service(), "{standing:?}");
+    eventually("it is out of service", || {
+        let standing = pair.control.standing(&pair.id()).expect("there is one");
+        (!standing.is_in_service()).then_some(())
+    });
     let late = recently();
     pair.write(
         1,
@@ -90,7 +92,7 @@ fn a_split_rolled_back_and_made_again_has_what_was_written_in_between() {
         &format!("INSERT INTO {{}} (k, c, v) VALUES (1, 5001, 'meanwhile') USING TIMESTAMP {late}"),
     );
     pair.assert_same("rows of in between", ROWS as usize + 2);
-    let state = eventually("it has come to its end", || {
+    let state = eventually_within(SPLIT_PATIENCE, "it has come to its end", || {
         let state = pair.control.standing(&id)?.state;
         (state == State::Completed || state.is_end()).then_some(state)
     });

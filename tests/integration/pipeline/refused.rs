@@ -4,8 +4,11 @@ use narrows::wide_row::names::TableName;
 use narrows::wide_row::state::State;
 
 use crate::exactness::control::{Control, SHARDS};
+use crate::pipeline::world::SPLIT_PATIENCE;
 use crate::support::cluster::old_cluster;
-use crate::support::{Cluster, Codec, Keyspace, Proxy, RawClient, cluster, eventually};
+use crate::support::{
+    Cluster, Codec, Keyspace, Proxy, RawClient, cluster, eventually, eventually_within,
+};
 
 /// A table, a write to its partition 1, and what the reason says.
 struct Case {
@@ -115,7 +118,7 @@ fn refuses(cluster: &Cluster, cases: &[Case], before: &[&str], after: &[&str]) {
         eventually("the table is seen", || control.is_seen(&name).then_some(()));
         let id = Control::id(name, &[&1_i32.to_be_bytes()]);
         control.nominate(&id);
-        let split = eventually(case.name, || {
+        let split = eventually_within(SPLIT_PATIENCE, case.name, || {
             let split = control.split(&id)?;
             (split.standing.state != State::Detected).then_some(split)
         });

@@ -44,6 +44,8 @@ fn two_workers_on_the_same_partitions_make_each_split_once() {
     }
     let slow = || {
         let splitter = world.splitter().set(BYTES_PER_SECOND.0, BYTES_PER_SECOND.1);
+        // Nobody is killed here, so that a lease may outlast every pause of a busy machine.
+        let splitter = splitter.set("pipeline.lease", "60s");
         splitter.set("pipeline.splits_at_a_time", "4")
     };
     let (proxy, worker) = (slow().start(), slow().worker().start());

@@ -316,5 +316,6 @@ fn proxy(world: &World, number: usize) -> Builder {
 fn expected(builder: Builder) -> Builder {
     builder
         .expecting("an attempt at a split failed")
+        .expecting("a write is not acknowledged")
         .expecting("cannot be followed; writes to watched tables wait")
 }

@@ -5,7 +5,9 @@ use std::net::{SocketAddr, TcpStream};
 
 use super::frame::{self, Compression};
 use super::segment::{self, PAYLOAD_MAX};
-use super::{Codec, Frame, PATIENCE, opcode, request};
+use super::{Codec, Frame, PATIENCE, eventually, opcode, request};
+
+const OVERLOADED: i32 = 0x1001;
 
 pub(crate) struct RawClient {
     stream: TcpStream,
@@ -190,9 +192,22 @@ impl RawClient {
         }
     }
 
+    /// The same, again and again while a proxy on a busy machine says that it has not forwarded it.
+    pub(crate) fn ask_until_forwarded(&mut self, opcode: u8, body: &[u8]) -> Frame {
+        eventually("it is forwarded", || {
+            let reply = self.ask(opcode, body);
+            let error = reply.error();
+            let is_refused = error.is_some_and(|(code, text)| {
+                code == OVERLOADED && text.starts_with("narrows:") && text.ends_with("try again")
+            });
+            (!is_refused).then_some(reply)
+        })
+    }
+
     /// Runs a statement that must succeed.
     pub(crate) fn query(&mut self, text: &str) -> Frame {
-        let reply = self.ask(opcode::QUERY, &request::query(self.codec, text));
+        let body = request::query(self.codec, text);
+        let reply = self.ask_until_forwarded(opcode::QUERY, &body);
         assert_eq!(reply.opcode, opcode::RESULT, "{text}: {:?}", reply.error());
         reply
     }

@@ -3,6 +3,7 @@
 pub(crate) mod certificates;
 pub(crate) mod client;
 pub(crate) mod cluster;
+pub(crate) mod driver;
 pub(crate) mod frame;
 pub(crate) mod keyspace;
 pub(crate) mod metrics;

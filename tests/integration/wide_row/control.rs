@@ -6,9 +6,8 @@ use narrows::wide_row::names::{PartitionKey, TableName};
 use narrows::wide_row::store::{SplitId, Store};
 use narrows::wide_row::watched::WatchedTable;
 use scylla::client::session::Session;
-use scylla::client::session_builder::SessionBuilder;
 
-use crate::support::{Cluster, Keyspace};
+use crate::support::{Cluster, Keyspace, driver};
 
 pub(crate) const SHARDS: u32 = 4;
 /// Of four shards the numbers are 4 to 7.
@@ -72,8 +71,7 @@ impl Control {
 
 /// A driver of its own for each caller.
 pub(crate) async fn session(cluster: &Cluster) -> Arc<Session> {
-    let builder = SessionBuilder::new().known_nodes_addr(cluster.nodes());
-    Arc::new(builder.build().await.expect("the cluster answers"))
+    driver::session(cluster.nodes()).await
 }
 
 pub(crate) fn table() -> TableName {
