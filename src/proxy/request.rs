@@ -276,12 +276,13 @@ impl Session {
             if touched != Touches::Nothing {
                 let parameters = parameters()?;
                 let list = wide_row.known.list();
+                let anywhere = anywhere(&touched, parameters.keyspace);
                 let concern = Arc::new(self.concern(touched, parameters.keyspace));
                 let tables = concern.written(&wide_row.known);
                 if let Some(decision) = self.hold_if_stale(wide_row, &concern, &tables) {
                     return Ok(decision);
                 }
-                let named = || Named::new(concern.clone(), list);
+                let named = || Named::new(concern.clone(), list).or_anywhere(anywhere);
                 if !tables.is_empty() {
                     let keyspace = self.keyspace_of_names(parameters.keyspace);
                     let text = Source::Text {
@@ -309,7 +310,8 @@ impl Session {
     /// A write to tables that nobody watches, yet.
     fn unwatched(&self, wide_row: &WideRow, named: Named, shape: &Shape) -> Decision {
         let changes_schema = self.waits_for_agreement() && *shape == Shape::SchemaChange;
-        let in_flight = InFlight::unwatched(named, changes_schema, wide_row.guards.clone());
+        let (guards, rights) = (wide_row.guards.clone(), self.rights_to_have());
+        let in_flight = InFlight::unwatched(named, changes_schema, guards, rights);
         Decision::Watch(Pending::Write(Box::new(in_flight)))
     }
 
@@ -348,7 +350,10 @@ impl Session {
     ) -> Result<Decision> {
         Ok(match shape {
             Shape::Other => Decision::Forward,
-            Shape::Use => Decision::Watch(Pending::Use),
+            Shape::Use => {
+                self.unsettle_writes();
+                Decision::Watch(Pending::Use)
+            }
             Shape::SchemaChange if self.waits_for_agreement() => {
                 self.watch_held(Pending::SchemaChange)
             }
@@ -360,6 +365,15 @@ impl Session {
                 self.watch_held(|held| Pending::Topology(TopologyRead { select, values }, held))
             }
         })
+    }
+
+    /// Upstream may run a USE before writes that were sent in front of it.
+    fn unsettle_writes(&self) {
+        for pending in self.pending.borrow_mut().values_mut() {
+            if let Pending::Write(in_flight) = pending {
+                in_flight.unsettle();
+            }
+        }
     }
 
     /// Watches for a reply that will take work of ours, unless too many do.
@@ -390,6 +404,12 @@ impl Session {
         let pending = Pending::Prepare(Box::new(statement), named.is_some());
         Ok(Decision::Watch(pending))
     }
+}
+
+/// The tables of a text, should it not be run in the connection's keyspace. `None`: that makes no difference.
+fn anywhere(touched: &Touches, named: Option<&str>) -> Option<Arc<Concern>> {
+    let depends = named.is_none() && touched.has_short_names();
+    depends.then(|| Arc::new(Concern::new(touched.clone(), None)))
 }
 
 fn decided_write(considering: late::Considering) -> Decision {

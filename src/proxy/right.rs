@@ -1,11 +1,11 @@
 //! Proof that a client may do something with an original: Cassandra itself says so, on the client's own connection.
 //!
 //! A statement that the server refuses for what it says, if the client has the right, and for want of the right, if it has
-//! not: the right is looked at first. A SELECT and a DELETE by a null key, and an ALTER that adds a column which is there.
-//! Nothing is read or changed either way.
+//! not: the right is looked at first. A SELECT and a DELETE by a null key, and an ALTER that drops a column which no table
+//! has. Nothing is read or changed either way, not even if the table was made anew meanwhile.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,6 +20,7 @@ use crate::protocol::response::{self, error};
 use crate::protocol::types::Value;
 use crate::schema::TableSchema;
 use crate::statement::quoted;
+use crate::wide_row::names::TableName;
 
 /// How long a proof is believed, from when it was asked for.
 const BELIEVED: Duration = Duration::from_secs(2);
@@ -28,7 +29,9 @@ const UNAUTHORIZED: i32 = 0x2100;
 /// What a server answers for what a proof says. Names that it does not know are invalid, too, and come before any right.
 const INVALID: i32 = 0x2200;
 const NULL_IN_KEY: &str = "Invalid null value in condition for column";
-const COLUMN_EXISTS: &str = "Column with name";
+const NO_SUCH_COLUMN: &str = "Column ";
+/// Nobody calls a column so.
+const IMPOSSIBLE_COLUMN: &str = "narrows asks whether this table may be altered";
 /// Tables that one connection has proofs for, all of which are out of date soon.
 const PROOFS_MAX: usize = 256;
 
@@ -61,6 +64,8 @@ pub(super) struct Rights {
     login: Cell<u64>,
     /// Held by the one who asks.
     asking: Mutex<()>,
+    /// Watched tables that whoever logged in has written, as upstream's replies say, or was proven to be allowed to.
+    written: RefCell<HashSet<TableName>>,
 }
 
 impl Session {
@@ -73,6 +78,11 @@ impl Session {
     /// the login of all.
     pub(super) fn has_no_roles(&self) -> bool {
         !self.logged_in.get() && !self.proxy.config.upstream.shared_identity
+    }
+
+    /// What is known of this client's rights; `None` where there are none to have.
+    pub(super) fn rights_to_have(&self) -> Option<Rc<Rights>> {
+        (!self.has_no_roles()).then(|| self.rights.clone())
     }
 
     pub(super) async fn right(self: &Rc<Self>, deed: Deed, schema: &Arc<TableSchema>) -> Right {
@@ -128,6 +138,19 @@ impl Rights {
     pub(super) fn forget(&self) {
         self.login.set(self.login.get() + 1);
         self.proven.borrow_mut().clear();
+        self.written.borrow_mut().clear();
+    }
+
+    /// The client may write this table.
+    pub(super) fn note_written(&self, table: &TableName) {
+        let mut written = self.written.borrow_mut();
+        if !written.contains(table) {
+            written.insert(table.clone());
+        }
+    }
+
+    pub(super) fn has_written(&self, table: &TableName) -> bool {
+        self.written.borrow().contains(table)
     }
 
     fn believes(&self, subject: &Subject) -> bool {
@@ -167,11 +190,11 @@ fn proof(deed: Deed, schema: &TableSchema) -> (String, usize, &'static str) {
             (text, names.len(), NULL_IN_KEY)
         }
         Deed::Alter => {
-            let first = names.first().map_or("", String::as_str);
+            let column = quoted(IMPOSSIBLE_COLUMN);
             (
-                format!("ALTER TABLE {table} ADD {first} int"),
+                format!("ALTER TABLE {table} DROP {column}"),
                 0,
-                COLUMN_EXISTS,
+                NO_SUCH_COLUMN,
             )
         }
     }

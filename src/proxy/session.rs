@@ -57,7 +57,7 @@ pub(super) struct Session {
     pub(super) held: Rc<Cell<usize>>,
     /// Upstream asked for a login, so it has roles with different rights.
     pub(super) logged_in: Cell<bool>,
-    pub(super) rights: Rights,
+    pub(super) rights: Rc<Rights>,
     pub(super) beside: Beside,
     /// Requests that are being answered from splits.
     pub(super) reading: Rc<Cell<usize>>,
@@ -129,7 +129,7 @@ impl Session {
             replying: Cell::new(false),
             held: Rc::default(),
             logged_in: Cell::new(false),
-            rights: Rights::default(),
+            rights: Rc::default(),
             beside: Beside::default(),
             reading: Rc::default(),
             writing: Rc::default(),

@@ -82,10 +82,6 @@ impl Written {
                     Err(NoKeys::Unknown) => None,
                 });
         let targets: Vec<Target> = targets.collect::<Option<_>>()?;
-        // Whoever asks has found the table's name in the text: that it is nowhere here is a doubt.
-        if targets.is_empty() {
-            return None;
-        }
         Some(Self {
             targets,
             conditional: parsed.writes.iter().any(|write| write.conditional),
@@ -93,6 +89,11 @@ impl Written {
             markers: parsed.markers,
             schema: schema.clone(),
         })
+    }
+
+    /// Whether any statement of it is for the table. None is a doubt to whoever has found the table's name in the text.
+    pub fn names_table(&self) -> bool {
+        !self.targets.is_empty()
     }
 
     /// The partitions that a request with these values writes, each once; `None`: they cannot be told.
@@ -157,7 +158,7 @@ impl Target {
     fn of_json(term: &Term, schema: &TableSchema) -> Found<Self> {
         match &term.kind {
             TermKind::Marker(index) => Ok(Self::Json(*index)),
-            TermKind::Literal(Literal::Text(text)) => {
+            TermKind::Literal(Literal::Text(text)) if !part::is_ambiguous(text) => {
                 let values = json::key(text, schema)?;
                 Ok(Self::One(values.into_iter().map(Part::Constant).collect()))
             }

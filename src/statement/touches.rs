@@ -21,6 +21,18 @@ pub enum Touches {
     WritesAnything,
 }
 
+impl Touches {
+    /// Some table that it writes is named without its keyspace.
+    pub fn has_short_names(&self) -> bool {
+        let is_short = |name: &Name| name.keyspace.is_none();
+        match self {
+            Self::Writes(names) => names.iter().any(is_short),
+            Self::Changes(_, name) => is_short(name),
+            Self::Nothing | Self::Reads(_) | Self::DropsKeyspace(_) | Self::WritesAnything => false,
+        }
+    }
+}
+
 /// What is done to a table as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {

@@ -44,6 +44,9 @@ const REPEAT_AFTER: Duration = Duration::from_secs(3);
 /// hint window finds what they change.
 const DOUBTS_MAX: usize = 10_000;
 const DOUBTS_SIDE_BY_SIDE: usize = 4;
+/// All of these, and changes that somebody waits for or has given up to wait for: those go on, and while the cluster is slow
+/// to make them they must not become more and more.
+const UNDER_WAY_MAX: usize = DOUBTS_MAX + 4096;
 /// Late writes double the pause before the next attempt so often at most.
 const DOUBLINGS_MAX: u32 = 8;
 const PAUSE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -69,6 +72,8 @@ pub enum GuardError {
     Late,
     #[error("the task that changes splits has ended")]
     Ended,
+    #[error("too many changes of the control keyspace are under way")]
+    TooMany,
 }
 
 pub struct Guards {
@@ -215,6 +220,9 @@ impl Guards {
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
     ) -> Result<T, GuardError> {
         let under_way = UnderWay::begin(self);
+        if self.under_way.load(Ordering::Acquire) > UNDER_WAY_MAX {
+            return Err(GuardError::TooMany);
+        }
         let work = self.runtime.spawn(async move {
             let _under_way = under_way;
             work.await

@@ -4,6 +4,7 @@
 //!
 //! A write that ends without a reply has an unknown outcome, however it ends: whoever drops it says so.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,8 @@ use super::touched::{Keys, Touched, TouchedTable};
 use super::{Kind, Named};
 use crate::protocol::header::{Envelope, Header, opcode};
 use crate::protocol::response::{self, error};
+use crate::proxy::budget::Reserved;
+use crate::proxy::right::Rights;
 use crate::wide_row::freshness::Age;
 use crate::wide_row::guards::{GuardError, Guards};
 use crate::wide_row::known::Known;
@@ -30,6 +33,10 @@ pub(in crate::proxy) struct InFlight {
     named: Named,
     kind: Kind,
     guards: Arc<Guards>,
+    /// Of the client, where there are roles: what it may not write, its unknown outcomes do not end.
+    rights: Option<Rc<Rights>>,
+    /// For keys that are larger than requests usually are.
+    _room: Option<Reserved>,
 }
 
 /// What a reply says of a write.
@@ -60,13 +67,27 @@ impl InFlight {
         named: Named,
         kind: Kind,
         guards: Arc<Guards>,
+        rights: Option<Rc<Rights>>,
     ) -> Self {
         Self {
             touched,
             named,
             kind,
             guards,
+            rights,
+            _room: None,
         }
+    }
+
+    /// Keeps this for as long as the write is on its way.
+    pub(super) fn keeping(mut self, room: Option<Reserved>) -> Self {
+        self._room = room;
+        self
+    }
+
+    /// A USE was sent behind it, so that it may have been run in another keyspace.
+    pub(in crate::proxy) fn unsettle(&mut self) {
+        self.named.unsettle();
     }
 
     /// A write to tables that nobody watches.
@@ -74,9 +95,10 @@ impl InFlight {
         named: Named,
         changes_schema: bool,
         guards: Arc<Guards>,
+        rights: Option<Rc<Rights>>,
     ) -> Self {
         let kind = Kind::Unwatched { changes_schema };
-        Self::new(Touched::default(), named, kind, guards)
+        Self::new(Touched::default(), named, kind, guards, rights)
     }
 
     /// Whether the reply may pass as it is. Then nothing is left to do.
@@ -84,6 +106,7 @@ impl InFlight {
         // In this order: what is fresh here is older than what is looked up below.
         let is_fresh = known.catalog.age() == Age::Fresh;
         self.named.add_newcomers(known, &mut self.touched);
+        self.learn_right(header, body);
         let passes = match self.outcome(header, body) {
             Outcome::Nothing => true,
             Outcome::Done => {
@@ -96,6 +119,30 @@ impl InFlight {
             self.touched = Touched::default();
         }
         passes
+    }
+
+    /// Upstream looks at rights before it writes anything, so that some replies prove them.
+    fn learn_right(&self, header: Header, body: &[u8]) {
+        let Some(rights) = &self.rights else {
+            return;
+        };
+        let was_let = match header.opcode {
+            opcode::RESULT => true,
+            _ => code(header, body).is_some_and(|code| TRIED.contains(&code)),
+        };
+        let tables = self.touched.tables.iter().filter(|_| was_let);
+        for table in tables {
+            rights.note_written(table.watched.name());
+        }
+    }
+
+    /// Whether the client may write a table, as far as its connection has seen. What it may not write it cannot have
+    /// changed, and nothing is ended for it.
+    fn may_have_written(&self, table: &TouchedTable) -> bool {
+        let name = table.watched.name();
+        self.rights
+            .as_ref()
+            .is_none_or(|rights| rights.has_written(name))
     }
 
     /// Its reply waits until the nodes agree on the schema.
@@ -176,6 +223,16 @@ impl InFlight {
                 }
                 Ok(())
             }
+            Keys::Unknown | Keys::NoSchema if self.is_at_any() => {
+                // It may be nowhere but in a hint, and nobody knows of which partition: none may be split.
+                tracing::error!(
+                    table = %watched.name(),
+                    "which partitions a write at consistency ANY touches cannot be told: all splits of the table go out of \
+                     service, and its mode becomes detect. Once such statements are gone, and their hints: narrows mode {} serve",
+                    watched.name()
+                );
+                self.guards.take_out(watched, true).await
+            }
             Keys::Unknown | Keys::NoSchema if watched.has_no_splits() => Ok(()),
             Keys::Unknown | Keys::NoSchema | Keys::Whole(_) => {
                 self.guards.take_out(watched, false).await
@@ -188,7 +245,7 @@ impl InFlight {
     async fn end_what_is_guarded(&self) {
         for table in &self.touched.tables {
             let suspects = table.suspects();
-            if !suspects.is_empty() {
+            if !suspects.is_empty() && self.may_have_written(table) {
                 drop(self.guards.leave_alone(&table.watched, suspects).await);
             }
         }
@@ -238,16 +295,25 @@ impl InFlight {
         );
         match header.opcode {
             opcode::RESULT => Outcome::Done,
-            opcode::ERROR => {
-                let code = response::message(header, body).and_then(error::read);
-                match code {
-                    Ok((code, _)) if happened_nothing(code, is_simple) => Outcome::Nothing,
-                    _ => Outcome::Unknown,
-                }
-            }
+            opcode::ERROR => match code(header, body) {
+                Some(code) if happened_nothing(code, is_simple) => Outcome::Nothing,
+                _ => Outcome::Unknown,
+            },
             _ => Outcome::Unknown,
         }
     }
+}
+
+/// Errors of a write that upstream had begun: unavailable, truncate error, write timeout, write failure, CAS unknown.
+const TRIED: [i32; 5] = [0x1000, 0x1003, 0x1100, 0x1500, 0x1700];
+
+/// The code of an ERROR.
+fn code(header: Header, body: &[u8]) -> Option<i32> {
+    if header.opcode != opcode::ERROR {
+        return None;
+    }
+    let error = response::message(header, body).and_then(error::read);
+    error.ok().map(|(code, _)| code)
 }
 
 /// The errors before which nothing was done. A batch, or a conditional write, may find too few replicas half-way.
@@ -262,7 +328,13 @@ fn happened_nothing(code: i32, is_simple: bool) -> bool {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        for TouchedTable { watched, keys, .. } in self.touched.tables.drain(..) {
+        let touched = std::mem::take(&mut self.touched);
+        for table in touched.tables {
+            if !self.may_have_written(&table) {
+                table.watched.metrics.late_forgotten.increment(1);
+                continue;
+            }
+            let TouchedTable { watched, keys, .. } = table;
             match keys {
                 Keys::Known(keys) if keys.is_empty() => {}
                 Keys::Known(keys) => self.guards.doubt(&watched, Some(keys)),

@@ -52,14 +52,15 @@ impl Session {
     }
 
     async fn make_way(self: &Rc<Self>, late: &LateWrite) -> Result<(), Refusal> {
+        let is_write = late.kind != Kind::SerialRead;
         for table in &late.touched.tables {
             match self.right_to(late, table).await {
+                Right::Proven if is_write => self.rights.note_written(table.watched.name()),
                 Right::Proven => {}
                 // Upstream refuses it by itself. Should it not, the reply is looked at all the same.
                 Right::Denied => continue,
                 Right::Unknown => return Err(refused(table, NOT_PROVEN)),
             }
-            let is_write = late.kind != Kind::SerialRead;
             if is_write && table.is_past_accept_limit() {
                 return Err(rejected(table, "is closed for writes (accept_limit)"));
             }
@@ -162,8 +163,9 @@ impl Session {
             return Err(Refusal::new(ErrorCode::Overloaded, NOT_LATELY));
         }
         if let Kind::Write { .. } = late.kind {
-            let in_flight = InFlight::new(late.touched, late.named, late.kind, late.guards);
-            let pending = Pending::Write(Box::new(in_flight));
+            let rights = self.rights_to_have();
+            let in_flight = InFlight::new(late.touched, late.named, late.kind, late.guards, rights);
+            let pending = Pending::Write(Box::new(in_flight.keeping(Some(late.room))));
             self.pending
                 .borrow_mut()
                 .insert(request.header.stream, pending);

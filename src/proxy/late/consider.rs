@@ -25,6 +25,8 @@ use crate::wide_row::service::WideRow;
 
 /// Writes at a time on one connection that wait for what is split of their partitions.
 const LATE_MAX: usize = 4096;
+/// Keys of a write that is on its way may take this much before they count as what is held.
+const KEYS_FREE_BYTES: usize = 64 << 10;
 
 /// A write, as a session knows it.
 pub(super) struct Considered {
@@ -94,12 +96,21 @@ impl Session {
             keyspace,
             request_bytes,
         } = considered;
+        let key_bytes = touched.key_bytes();
         if touched.is_clear() && !touched.is_past_accept_limit() {
-            let in_flight = InFlight::new(touched, named, kind, wide_row.guards.clone());
-            return Considering::Watch(Box::new(in_flight));
+            let mut room = None;
+            if key_bytes > KEYS_FREE_BYTES {
+                room = self.proxy.held_writes.reserve(key_bytes);
+                if room.is_none() {
+                    return Considering::TooMany;
+                }
+            }
+            let (guards, rights) = (wide_row.guards.clone(), self.rights_to_have());
+            let in_flight = InFlight::new(touched, named, kind, guards, rights);
+            return Considering::Watch(Box::new(in_flight.keeping(room)));
         }
         let held = Held::begin(&self.writing, LATE_MAX);
-        let bytes = self.proxy.held_writes.reserve(request_bytes);
+        let bytes = self.proxy.held_writes.reserve(request_bytes + key_bytes);
         let (Some(held), Some(bytes)) = (held, bytes) else {
             return Considering::TooMany;
         };
@@ -110,7 +121,7 @@ impl Session {
             kind,
             not_understood,
             keyspace,
-            _bytes: bytes,
+            room: bytes,
             _held: held,
         }))
     }
@@ -155,7 +166,7 @@ impl WatchedWrites {
         if !touched.is_clear() || touched.is_past_accept_limit() {
             return false;
         }
-        let in_flight = InFlight::new(touched, named, kind, self.guards.clone());
+        let in_flight = InFlight::new(touched, named, kind, self.guards.clone(), None);
         self.reply(known, in_flight, reply)
     }
 
@@ -166,7 +177,7 @@ impl WatchedWrites {
         if !tables.is_empty() || self.concern.stale(known, &tables).is_some() {
             return false;
         }
-        let in_flight = InFlight::unwatched(named, false, self.guards.clone());
+        let in_flight = InFlight::unwatched(named, false, self.guards.clone(), None);
         self.reply(known, in_flight, reply)
     }
 

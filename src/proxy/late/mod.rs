@@ -37,7 +37,8 @@ pub(super) struct LateWrite {
     not_understood: Vec<NotUnderstood>,
     /// The connection's keyspace, where a statement needs one.
     keyspace: Option<String>,
-    _bytes: Reserved,
+    /// For the request and its keys.
+    room: Reserved,
     _held: Held,
 }
 

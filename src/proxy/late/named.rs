@@ -10,18 +10,37 @@ use crate::wide_row::known::{Known, ListVersion};
 pub(in crate::proxy) struct Named {
     pub(super) concern: Arc<Concern>,
     /// The list of watched tables that it was held against.
-    list: ListVersion,
+    list: Option<ListVersion>,
+    /// The same tables, if it is not certain in which keyspace they are; `None` where all names are full.
+    anywhere: Option<Arc<Concern>>,
 }
 
 impl Named {
     /// `list`: as it was before the tables were looked up in it.
     pub(in crate::proxy) fn new(concern: Arc<Concern>, list: ListVersion) -> Self {
-        Self { concern, list }
+        Self {
+            concern,
+            list: Some(list),
+            anywhere: None,
+        }
+    }
+
+    /// `anywhere`: the same without the connection's keyspace.
+    pub(in crate::proxy) fn or_anywhere(self, anywhere: Option<Arc<Concern>>) -> Self {
+        Self { anywhere, ..self }
+    }
+
+    /// A USE was sent behind it, and upstream may run that first.
+    pub(super) fn unsettle(&mut self) {
+        if let Some(anywhere) = self.anywhere.take() {
+            self.concern = anywhere;
+            self.list = None;
+        }
     }
 
     /// Adds the tables that are watched since. What the write did to them nobody looked at when it was forwarded.
     pub(super) fn add_newcomers(&mut self, known: &Known, touched: &mut Touched) {
-        let list = known.list();
+        let list = Some(known.list());
         if list == self.list {
             return;
         }
@@ -45,6 +64,23 @@ mod tests {
 
     fn watched(table: &str) -> Arc<Watched> {
         testing::watched(WatchedTable::new(TableName::new("plant", table)))
+    }
+
+    #[tokio::test]
+    async fn a_use_behind_a_write_makes_its_names_those_of_any_keyspace() {
+        let known = testing::known();
+        let text = "INSERT INTO reading (k) VALUES (1)";
+        let [here, anywhere] = [Some("elsewhere"), None]
+            .map(|keyspace| Arc::new(Concern::new(touches(text), keyspace)));
+        known.set([watched("reading")]);
+        let mut named = Named::new(here, known.list()).or_anywhere(Some(anywhere));
+        let mut touched = Touched::default();
+        named.add_newcomers(&known, &mut touched);
+        assert!(touched.is_empty());
+        named.unsettle();
+        named.add_newcomers(&known, &mut touched);
+        let expected = "Touched { tables: [plant.reading: Unknown] }";
+        assert_eq!(format!("{touched:?}"), expected);
     }
 
     #[tokio::test]

@@ -73,17 +73,19 @@ impl Bound<'_> {
         match self.concern {
             Concern::Changes(how, _) => whole(*how),
             Concern::DropsKeyspace(_) => whole(Change::Drop),
-            _ => match self.source {
-                Source::Prepared(statement) => {
-                    let written = |schema: &_| statement.written(schema);
-                    Statements::new(watched, written, self.values)
-                }
-                Source::Text { text, keyspace } => {
-                    let written =
-                        |schema: &_| Written::parse(text, *keyspace, schema).map(Arc::new);
-                    Statements::new(watched, written, self.values)
-                }
-            },
+            concern => {
+                // A batch without statements, or with too many to list their tables, may be for none of them.
+                let is_any = *concern == Concern::WritesAnything;
+                let is_clear = |written: &Arc<Written>| is_any || written.names_table();
+                let written = |schema: &_| match self.source {
+                    Source::Prepared(statement) => statement.written(schema),
+                    Source::Text { text, keyspace } => {
+                        Written::parse(text, *keyspace, schema).map(Arc::new)
+                    }
+                };
+                let written = |schema: &_| written(schema).filter(is_clear);
+                Statements::new(watched, written, self.values)
+            }
         }
     }
 }

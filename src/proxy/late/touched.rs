@@ -13,6 +13,10 @@ use crate::wide_row::names::{PartitionKey, TableName};
 
 /// A batch may be to more partitions than one statement; to more than so many it is to any.
 const KEYS_MAX: usize = 100_000;
+/// The same in bytes: an `IN` can make much of a little.
+const KEYS_BYTES_MAX: usize = 4 << 20;
+/// What a key takes besides its bytes.
+const KEY_OVERHEAD: usize = 32;
 
 /// All of it, table by table; each is there once.
 #[derive(Debug, Default)]
@@ -25,6 +29,8 @@ pub(in crate::proxy) struct TouchedTable {
     /// What the keys are of: another table of the same name may have another partition key.
     table_id: Option<Uuid>,
     pub(super) keys: Keys,
+    /// What the keys take.
+    bytes: usize,
 }
 
 /// Which partitions of one table.
@@ -57,6 +63,22 @@ impl Keys {
         }
     }
 
+    /// What the keys from this one on take.
+    fn bytes_from(&self, first: usize) -> usize {
+        let size = |key: &PartitionKey| key.bytes().len() + KEY_OVERHEAD;
+        match self {
+            Self::Known(keys) => keys.iter().skip(first).map(size).sum(),
+            Self::Unknown | Self::NoSchema | Self::Whole(_) => 0,
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Known(keys) => keys.len(),
+            Self::Unknown | Self::NoSchema | Self::Whole(_) => 0,
+        }
+    }
+
     fn are_clear(&self, watched: &Watched) -> bool {
         match self {
             Self::Known(keys) => !keys.iter().any(|key| might_be_guarded(watched, key)),
@@ -80,14 +102,20 @@ impl Touched {
     ) {
         let same = |table: &&mut TouchedTable| Arc::ptr_eq(&table.watched, watched);
         match self.tables.iter_mut().find(same) {
-            Some(table) if table.table_id == table_id => table.keys.join(keys),
-            Some(table) => table.keys = Keys::Unknown,
+            Some(table) if table.table_id == table_id => table.join(keys),
+            Some(table) => table.join(Keys::Unknown),
             None => self.tables.push(TouchedTable {
                 watched: watched.clone(),
                 table_id,
+                bytes: keys.bytes_from(0),
                 keys,
             }),
         }
+    }
+
+    /// What all keys take.
+    pub(super) fn key_bytes(&self) -> usize {
+        self.tables.iter().map(|table| table.bytes).sum()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -142,6 +170,18 @@ impl Touched {
 }
 
 impl TouchedTable {
+    fn join(&mut self, keys: Keys) {
+        let before = self.keys.len();
+        self.keys.join(keys);
+        self.bytes += self.keys.bytes_from(before);
+        if self.bytes > KEYS_BYTES_MAX {
+            self.keys = Keys::Unknown;
+        }
+        if self.keys.len() == 0 {
+            self.bytes = 0;
+        }
+    }
+
     fn is_of(&self, watched: &Watched) -> bool {
         self.table_id == watched.table_id()
     }
@@ -196,6 +236,8 @@ impl std::fmt::Debug for TouchedTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wide_row::testing;
+    use crate::wide_row::watched::WatchedTable;
 
     fn known(keys: &[u8]) -> Keys {
         Keys::Known(keys.iter().map(|key| PartitionKey::new([*key])).collect())
@@ -211,5 +253,24 @@ mod tests {
         assert_eq!(keys, Keys::Unknown);
         keys.join(known(&[4]));
         assert_eq!(keys, Keys::Unknown);
+    }
+
+    #[tokio::test]
+    async fn keys_that_take_too_much_are_unknown() {
+        let name = TableName::new("plant", "reading");
+        let watched = testing::watched(WatchedTable::new(name));
+        let long = |number: u8| Keys::Known(vec![PartitionKey::new(vec![number; 60_000])]);
+        let mut touched = Touched::default();
+        for number in 0..60 {
+            touched.add(&watched, None, long(number));
+        }
+        assert_eq!(touched.key_bytes(), 60 * (60_000 + KEY_OVERHEAD));
+        touched.add(&watched, None, long(59));
+        assert_eq!(touched.key_bytes(), 60 * (60_000 + KEY_OVERHEAD));
+        for number in 60..80 {
+            touched.add(&watched, None, long(number));
+        }
+        assert_eq!(touched.tables[0].keys, Keys::Unknown);
+        assert_eq!(touched.key_bytes(), 0);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Decision, Refusal, Result, decided_write};
+use super::{Decision, Refusal, Result, anywhere, decided_write};
 use crate::protocol::header::Header;
 use crate::protocol::request::batch;
 use crate::protocol::response::error;
@@ -43,29 +43,34 @@ impl Session {
             batch::Statement::Text(text) => texts.push(touches(&text)),
         })?;
         let keyspace = batch::parameters(self.version.get(), rest)?.keyspace;
-        let texts = texts
-            .into_iter()
-            .map(|touched| Arc::new(self.concern(touched, keyspace)));
+        let texts = texts.into_iter().map(|touched| {
+            let anywhere = anywhere(&touched, keyspace);
+            (Arc::new(self.concern(touched, keyspace)), anywhere)
+        });
         // One that was evicted a moment ago may write anything.
         let prepared = prepared.iter().map(|known| match known {
-            Some(statement) => statement.concern.clone(),
-            None => Arc::new(Concern::WritesAnything),
+            Some(statement) => (statement.concern.clone(), None),
+            None => (Arc::new(Concern::WritesAnything), None),
         });
-        let (mut is_watched, mut all) = (false, Concern::Nothing);
+        let (mut is_watched, mut is_short) = (false, false);
+        let (mut all, mut all_anywhere) = (Concern::Nothing, Concern::Nothing);
         let list = wide_row.known.list();
-        for concern in prepared.chain(texts) {
+        for (concern, anywhere) in prepared.chain(texts) {
             let tables = concern.written(&wide_row.known);
             if let Some(decision) = self.hold_if_stale(wide_row, &concern, &tables) {
                 return Ok(decision);
             }
             is_watched |= !tables.is_empty();
+            is_short |= anywhere.is_some();
+            all_anywhere.join(anywhere.as_ref().unwrap_or(&concern));
             all.join(&concern);
         }
         if !all.is_write() {
             // It is to Cassandra's own tables.
             return Ok(Decision::Forward);
         }
-        let named = Named::new(Arc::new(all), list);
+        let named =
+            Named::new(Arc::new(all), list).or_anywhere(is_short.then(|| Arc::new(all_anywhere)));
         if !is_watched {
             return Ok(self.unwatched(wide_row, named, &Shape::Other));
         }

@@ -26,6 +26,7 @@ impl Part {
         match &term.kind {
             TermKind::Marker(index) => Ok(Self::Marker(*index)),
             TermKind::Literal(Literal::Null) => Err(NoKeys::Refused),
+            TermKind::Literal(Literal::Text(text)) if is_ambiguous(text) => Err(NoKeys::Unknown),
             TermKind::Literal(constant) => {
                 let value = literal::encode(constant, cql_type);
                 value.map(Self::Constant).ok_or(NoKeys::Unknown)
@@ -41,6 +42,11 @@ impl Part {
             Self::Constant(value) => Ok(value),
         }
     }
+}
+
+/// Bytes that are not UTF-8 were replaced, as Cassandra replaces them too, but by another number of characters.
+pub(super) fn is_ambiguous(text: &str) -> bool {
+    text.contains(char::REPLACEMENT_CHARACTER)
 }
 
 impl Choice {

@@ -110,8 +110,19 @@ fn a_batch_writes_what_its_statements_do() {
     let written = Written::parse(text, None, &schema()).expect("understood");
     assert!(written.is_single() && written.is_conditional());
     assert_eq!(written.keys(&[]), Some(vec![key("b", EIGHT)]));
-    // Nobody asks about a table that the text does not write, unless something is wrong.
-    assert_eq!(Written::parse(text, Some("mill"), &schema()), None);
+}
+
+#[test]
+fn what_is_for_other_tables_says_so() {
+    for text in [
+        "UPDATE mill.reading SET v = 1 WHERE sensor = 'b' AND \"Day\" = 8",
+        "BEGIN BATCH DELETE FROM other WHERE k = 1; APPLY BATCH",
+        "BEGIN BATCH APPLY BATCH",
+    ] {
+        let written = Written::parse(text, Some("plant"), &schema()).expect("understood");
+        assert!(!written.names_table(), "{text}");
+        assert_eq!(written.keys(&[]), Some(Vec::new()), "{text}");
+    }
 }
 
 #[test]
@@ -153,6 +164,10 @@ fn doubt_is_none() {
         "INSERT INTO reading (sensor, d) VALUES ('a', 7)",
         "UPDATE reading SET v = 1 WHERE sensor = 'a' AND d = 7",
         "INSERT INTO reading JSON '{\"sensor\": \"a\", \"d\": 7}'",
+        // What was no UTF-8 is another number of characters to Cassandra.
+        "INSERT INTO reading (sensor, \"Day\") VALUES ('a\u{fffd}', 7)",
+        "DELETE FROM reading WHERE sensor IN ('a', '\u{fffd}') AND \"Day\" = 7",
+        "INSERT INTO reading JSON '{\"sensor\": \"\u{fffd}\", \"\\\"Day\\\"\": 7}'",
     ] {
         assert_eq!(keys(text, &[]), None, "{text}");
     }

@@ -37,11 +37,17 @@ const SYMBOLS: [&str; 26] = [
     "+", "-", "*", "/", "%", "?", ":", "expr(",
 ];
 
-/// All tokens of a text. `None`: Cassandra refuses it, or might cut it in another way.
+/// A text of more tokens is made for it: each takes many times the memory of a bracket.
+const TOKENS_MAX: usize = 1 << 20;
+
+/// All tokens of a text. `None`: Cassandra refuses it, or might cut it in another way, or there are too many.
 pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
     let mut tokens = Vec::new();
     let mut at = blank(text)?;
     while at < text.len() {
+        if tokens.len() >= TOKENS_MAX {
+            return None;
+        }
         let rest = &text[at..];
         let (kind, length) = token(rest)?;
         tokens.push(Token {

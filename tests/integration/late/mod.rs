@@ -5,6 +5,7 @@ mod accept_limit;
 mod changes;
 mod every_statement;
 mod hints;
+mod keyspaces;
 mod kinds;
 mod on_its_way;
 mod proxies;
