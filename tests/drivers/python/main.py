@@ -194,6 +194,11 @@ def extras(session):
     future = session.execute_async("SELECT v FROM pairs WHERE k = 1", trace=True)
     rows = list(future.result())
     trace = future.get_query_trace(max_wait=20)
+    # Cassandra writes the events of a trace apart from its end.
+    deadline = time.monotonic() + 20
+    while not trace.events and time.monotonic() < deadline:
+        time.sleep(0.1)
+        trace.populate(max_wait=20)
     say("tracing", ids=len(future.get_query_trace_ids()), rows=rows, request=trace.request_type,
         query=trace.parameters.get("query"), has_events=len(trace.events) > 0)
     batch = BatchStatement(BatchType.UNLOGGED)

@@ -269,6 +269,11 @@ public class Main {
   static void extras(CqlSession session) throws Exception {
     ResultSet traced = session.execute(SimpleStatement.newInstance("SELECT v FROM pairs WHERE k = 1").setTracing(true));
     QueryTrace trace = traced.getExecutionInfo().getQueryTrace();
+    // Cassandra writes the events of a trace apart from its end.
+    for (int attempt = 0; trace.getEvents().isEmpty() && attempt < 200; attempt++) {
+      Thread.sleep(100);
+      trace = traced.getExecutionInfo().getQueryTrace();
+    }
     say("tracing", "id", traced.getExecutionInfo().getTracingId() != null, "rows", rows(traced), "request", trace.getRequestType(),
         "query", trace.getParameters().get("query"), "has_events", !trace.getEvents().isEmpty());
     PreparedStatement insert = session.prepare("INSERT INTO pages (pk, ck, v) VALUES (?, ?, ?)");
