@@ -6,7 +6,7 @@ use super::bind::Bound;
 use super::readable;
 use crate::protocol::types::Value;
 use crate::schema::TableSchema;
-use crate::statement::select::{Columns, Operator, RelationKind, Select};
+use crate::statement::select::{Columns, InValues, Operator, RelationKind, Select};
 use crate::statement::term::{Marker, Term};
 use crate::wide_row::names::PartitionKey;
 
@@ -27,14 +27,7 @@ impl Keyed {
     pub fn new(select: &Select, schema: &Arc<TableSchema>) -> Option<Self> {
         let given = |column: &str| {
             let mut terms = select.relations.iter().filter_map(|relation| {
-                let RelationKind::Compare {
-                    columns: Columns::One(name),
-                    operator: Operator::Equal,
-                    term,
-                } = &relation.kind
-                else {
-                    return None;
-                };
+                let (name, term) = only_value(&relation.kind)?;
                 (name == column).then_some(term)
             });
             // Twice is for Cassandra to refuse.
@@ -66,6 +59,25 @@ impl Keyed {
             return None;
         }
         PartitionKey::from_components(&values)
+    }
+}
+
+/// The column of a relation that gives it one value.
+fn only_value(relation: &RelationKind) -> Option<(&String, &Term)> {
+    match relation {
+        RelationKind::Compare {
+            columns: Columns::One(name),
+            operator: Operator::Equal,
+            term,
+        } => Some((name, term)),
+        RelationKind::In {
+            columns: Columns::One(name),
+            values: InValues::List(terms),
+        } => match terms.as_slice() {
+            [term] => Some((name, term)),
+            _ => None,
+        },
+        RelationKind::Compare { .. } | RelationKind::In { .. } | RelationKind::Other => None,
     }
 }
 
@@ -107,6 +119,7 @@ mod tests {
             "sum(v) FROM t WHERE sensor = ? AND day = ? GROUP BY c",
             "DISTINCT sensor FROM t WHERE sensor = ? AND day = ?",
             "m['a'] FROM t WHERE sensor = ? AND day = ? ORDER BY c DESC",
+            "* FROM t WHERE sensor IN (?) AND day IN (?)",
         ] {
             let text = format!("SELECT {clauses}");
             let found = key(&text, &[(None, s), (None, day)]);
@@ -121,7 +134,9 @@ mod tests {
         for clauses in [
             "WHERE sensor = 's'",
             "WHERE sensor = 's' AND day > 7",
-            "WHERE sensor = 's' AND day IN (7)",
+            "WHERE sensor = 's' AND day IN (7, 8)",
+            "WHERE sensor = 's' AND day IN ()",
+            "WHERE sensor = 's' AND day IN ?",
             "WHERE sensor = 's' AND day = 7 AND day = 7",
             "WHERE sensor = 's' AND day = now()",
             "WHERE sensor = '' AND day = 7",
