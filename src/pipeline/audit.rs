@@ -75,7 +75,7 @@ impl Runner {
             if !is_due || !is_worked_on(watched) {
                 continue;
             }
-            match self.work(&id, turn).await {
+            match self.work(&id, turn, 0).await {
                 Ok(_) => {}
                 Err(WorkError::Halt(super::report::Halt::Stopped)) => return Ok(()),
                 Err(error) if error.is_worth_telling() => {

@@ -56,7 +56,8 @@ fn removable(
 /// A split that may have something to remove.
 pub struct Candidate {
     id: SplitId,
-    /// When its shard was last taken out of service.
+    /// Of its shard, and when that was last taken out of service.
+    epoch: i32,
     epoch_moved_millis: i64,
 }
 
@@ -82,6 +83,7 @@ pub async fn candidates(
                         shard: shard.shard,
                         key: row.key,
                     },
+                    epoch: shard.epoch,
                     epoch_moved_millis: shard.epoch_version.0 / 1000,
                 });
             }
@@ -102,6 +104,10 @@ pub async fn clean_up(
     let Some(split) = store.read_split(id).await? else {
         return Ok(0);
     };
+    // Taken out of service since: when that was is for the next pass to find.
+    if split.standing.epoch != candidate.epoch {
+        return Ok(0);
+    }
     let removable = removable(&split, candidate.epoch_moved_millis, now_millis);
     let Some((generations, keep)) = removable else {
         return Ok(0);

@@ -67,7 +67,8 @@ pub(super) fn newest_allowed(
 }
 
 /// Clocks of one cluster differ by less.
-const CLOCK_SKEW_MILLIS: i64 = 60_000;
+const CLOCK_SKEW_MILLIS: i64 = CLOCK_SKEW_SECONDS as i64 * 1000;
+pub(super) const CLOCK_SKEW_SECONDS: i32 = 60;
 
 fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)

@@ -8,15 +8,14 @@ use crate::wide_row::names::Generation;
 use crate::wide_row::store::{SplitId, Store, StoreError};
 use crate::wide_row::watched::Mode;
 
-/// What upstream answers where it met too many tombstones.
-const READ_FAILURE: i32 = 0x1300;
-
 /// How a comparison ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
     Equal(Verified),
     /// Every time that both sides were read.
     Differs(Why),
+    /// One side cannot be read over any more, which says nothing about the copy.
+    Unreadable(String),
     /// It cannot be compared, and trying again would find the same.
     Unproven(String),
 }
@@ -63,9 +62,9 @@ impl Finding {
                 let kept = format!("{told} at the row {row}");
                 Ok(Self::Differs(Why { told, kept }))
             }
-            Err(VerifyError::Request(PoolError::Refused { code, .. })) if code == READ_FAILURE => {
-                let text = "the original has more tombstones in one place than it can be read over";
-                Ok(Self::Unproven(text.to_owned()))
+            Err(VerifyError::Request(error)) if error.is_too_much() => {
+                let text = "there are more tombstones in one place than can be read over";
+                Ok(Self::Unreadable(text.to_owned()))
             }
             Err(VerifyError::Request(error)) => Err(error),
             Err(error) => Ok(Self::Unproven(error.to_string())),
@@ -105,12 +104,12 @@ pub async fn demote(
     if !is_in_service(store, id, generation).await? {
         return Ok(Demoted::Before);
     }
-    store.invalidate(id, generation, &why.kept).await?;
-    let mode = store.demote_table(&id.table).await?;
-    let now = mode.map_or("unwatched", Mode::as_str);
+    // Said first: whatever fails then, somebody must act. The table goes before the split, which nobody would look at again.
     tracing::error!(
-        table = %id.table, %generation, reason = %why.told, mode = now,
-        "a split differs from its original; it is out of service, and no split of its table is read any more"
+        table = %id.table, %generation, reason = %why.told,
+        "a split differs from its original; it goes out of service, and no split of its table is read any more"
     );
+    let mode = store.demote_table(&id.table).await?;
+    store.invalidate(id, generation, &why.kept).await?;
     Ok(Demoted::Now(mode))
 }

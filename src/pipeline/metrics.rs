@@ -56,7 +56,7 @@ impl Metrics {
         let counter = match finding {
             Finding::Equal(_) => equal,
             Finding::Differs(_) => differs,
-            Finding::Unproven(_) => unproven,
+            Finding::Unreadable(_) | Finding::Unproven(_) => unproven,
         };
         counter.increment(1);
     }

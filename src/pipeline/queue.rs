@@ -34,6 +34,8 @@ struct Waiting {
     /// Trouble makes it wait beyond that.
     rests_until: Option<Instant>,
     pause: Duration,
+    /// How often in a row there was trouble.
+    stopped: u32,
 }
 
 impl Queue {
@@ -91,7 +93,8 @@ impl Queue {
                     since,
                     due,
                     rests_until: known.as_ref().and_then(|known| known.rests_until),
-                    pause: known.map_or(PAUSE_MIN, |known| known.pause),
+                    pause: known.as_ref().map_or(PAUSE_MIN, |known| known.pause),
+                    stopped: known.map_or(0, |known| known.stopped),
                 };
                 self.waiting.insert(id, waiting);
             }
@@ -120,7 +123,20 @@ impl Queue {
         if let Some(waiting) = self.waiting.get_mut(id) {
             waiting.rests_until = Some(Instant::now() + waiting.pause);
             waiting.pause = (2 * waiting.pause).min(PAUSE_MAX);
+            waiting.stopped = waiting.stopped.saturating_add(1);
         }
+    }
+
+    /// Another worker has it, and may be dead by then.
+    pub(super) fn wait(&mut self, id: &SplitId, pause: Duration) {
+        if let Some(waiting) = self.waiting.get_mut(id) {
+            waiting.rests_until = Some(Instant::now() + pause);
+        }
+    }
+
+    /// How often in a row there was trouble with it.
+    pub(super) fn stopped(&self, id: &SplitId) -> u32 {
+        self.waiting.get(id).map_or(0, |waiting| waiting.stopped)
     }
 
     /// A new generation of it begins; what follows is learnt from the store.

@@ -7,8 +7,12 @@ use std::cmp::Ordering;
 use crate::schema::CqlType;
 use crate::schema::order::compare;
 
-/// As many leading bytes of texts and blobs are counted.
-const TEXT_BYTES: usize = 14;
+/// As many leading bytes of blobs are counted.
+const BLOB_BYTES: usize = 14;
+/// The same of texts, as digits of seven bits: every number is a text then.
+const TEXT_BYTES: usize = 18;
+const TEXT_BITS: usize = 7;
+const TEXT_LAST: u8 = 0x7F;
 
 /// A value strictly between two others in ascending order; `None` where there is none, or none can be told.
 pub(super) fn between(
@@ -30,13 +34,16 @@ pub(super) fn between(
 /// way that could be seen.
 pub(super) fn beyond(cql_type: &CqlType, from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
     let kind = Kind::of(cql_type)?;
-    let (from, to) = (kind.rank(from)?, kind.rank(to)?);
-    let far = match to.checked_sub(from) {
+    let direction = compare(cql_type, from, to)?;
+    let (first, last) = (kind.rank(from)?, kind.rank(to)?);
+    let far = match last.checked_sub(first) {
         Some(0) => return None,
-        Some(way) => to.checked_add(2 * way)?,
-        None => to.checked_sub(2 * (from - to))?,
+        Some(way) => last.checked_add(2 * way)?,
+        None => last.checked_sub(2 * (first - last))?,
     };
-    (far <= kind.last()).then(|| kind.value(far))?
+    let value = (far <= kind.last()).then(|| kind.value(far))??;
+    // Whoever turned round would never come to an end.
+    (compare(cql_type, to, &value) == Some(direction)).then_some(value)
 }
 
 /// How the values of a type are counted.
@@ -75,7 +82,8 @@ impl Kind {
             Self::Signed(bytes) | Self::Unsigned(bytes) => (1 << (8 * bytes)) - 1,
             Self::TimeOfDay => NANOS_OF_DAY - 1,
             Self::TimeUuid => UUID_TIMES - 1,
-            Self::Text | Self::Blob => (1 << (8 * TEXT_BYTES)) - 1,
+            Self::Text => (1 << (TEXT_BITS * TEXT_BYTES)) - 1,
+            Self::Blob => (1 << (8 * BLOB_BYTES)) - 1,
         }
     }
 
@@ -92,9 +100,21 @@ impl Kind {
                 let [low, middle, high] = [&bytes[..4], &bytes[4..6], &bytes[6..8]].map(number);
                 Some((high & 0x0FFF) << 48 | middle << 32 | low)
             }
-            Self::Text | Self::Blob => {
-                let mut padded = [0; TEXT_BYTES];
-                let count = value.len().min(TEXT_BYTES);
+            Self::Text => {
+                let mut rank = 0;
+                let mut is_ascii = true;
+                for at in 0..TEXT_BYTES {
+                    let byte = value.get(at).copied().unwrap_or(0);
+                    // Behind all that is ASCII, whatever follows.
+                    is_ascii &= byte <= TEXT_LAST;
+                    let digit = if is_ascii { byte } else { TEXT_LAST };
+                    rank = rank << TEXT_BITS | u128::from(digit);
+                }
+                Some(rank)
+            }
+            Self::Blob => {
+                let mut padded = [0; BLOB_BYTES];
+                let count = value.len().min(BLOB_BYTES);
                 padded[..count].copy_from_slice(&value[..count]);
                 Some(number(&padded))
             }
@@ -121,13 +141,14 @@ impl Kind {
                 value
             }
             Self::Text => {
-                let mut value = without_zeros(tail(TEXT_BYTES));
-                // What is no text is no value; a shorter one comes before it.
-                let valid = value.iter().position(|byte| !byte.is_ascii());
-                value.truncate(valid.unwrap_or(value.len()));
+                let digit = |at: usize| {
+                    let shift = TEXT_BITS * (TEXT_BYTES - 1 - at);
+                    (rank >> shift) as u8 & TEXT_LAST
+                };
+                let value = without_zeros((0..TEXT_BYTES).map(digit).collect());
                 (!value.is_empty()).then_some(value)?
             }
-            Self::Blob => without_zeros(tail(TEXT_BYTES)),
+            Self::Blob => without_zeros(tail(BLOB_BYTES)),
         })
     }
 }
@@ -148,7 +169,9 @@ fn without_zeros(mut value: Vec<u8>) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    const TYPES: [CqlType; 9] = [
+    const TYPES: [CqlType; 11] = [
+        CqlType::Text,
+        CqlType::Ascii,
         CqlType::TinyInt,
         CqlType::SmallInt,
         CqlType::Int,
@@ -170,7 +193,7 @@ mod tests {
                 assert_eq!(compare(cql_type, &low, &middle), Some(Ordering::Less));
                 assert_eq!(compare(cql_type, &middle, &high), Some(Ordering::Less));
                 (high, steps) = (middle, steps + 1);
-                assert!(steps <= 8 * TEXT_BYTES, "{cql_type:?}");
+                assert!(steps <= 128, "{cql_type:?}");
             }
             assert!(steps > 4, "{cql_type:?}");
         }
@@ -182,6 +205,42 @@ mod tests {
         assert_eq!(middle, b"b");
         let wide = between(&CqlType::Text, None, None);
         assert!(wide.is_none_or(|text| std::str::from_utf8(&text).is_ok()));
+    }
+
+    #[test]
+    fn texts_with_a_common_beginning_have_something_between() {
+        let between = |low: &str, high: &str| {
+            between(&CqlType::Text, Some(low.as_bytes()), Some(high.as_bytes()))
+        };
+        for (low, high) in [
+            ("evt-1*", "evt-2\x1a"),
+            ("evt-1", "evt-2"),
+            ("x", "x\u{e9}"),
+        ] {
+            let middle = between(low, high).expect("a value");
+            let middle = String::from_utf8(middle).expect("a text");
+            assert!(low < middle.as_str() && middle.as_str() < high, "{middle}");
+        }
+        assert_eq!(between("\u{e9}", "\u{ea}"), None);
+    }
+
+    #[test]
+    fn a_range_of_texts_never_turns_round() {
+        for (from, to) in [
+            ("evt-5", "evt-6"),
+            ("evt-6", "evt-5"),
+            ("a\u{e9}", "b"),
+            ("b", "a\u{e9}"),
+        ] {
+            let (mut from, mut to) = (from.as_bytes().to_vec(), to.as_bytes().to_vec());
+            let direction = from.cmp(&to);
+            let mut steps = 0;
+            while let Some(next) = beyond(&CqlType::Text, &from, &to) {
+                assert_eq!(to.cmp(&next), direction);
+                (from, to, steps) = (to, next, steps + 1);
+                assert!(steps < 128);
+            }
+        }
     }
 
     #[test]

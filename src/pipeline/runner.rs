@@ -114,9 +114,9 @@ impl Runner {
                 State::Failed | State::Refused => self.begin_again(&id, queue).await,
                 _ => {
                     busy.insert(id.clone(), since);
-                    let runner = self.clone();
+                    let (runner, stopped_before) = (self.clone(), queue.stopped(&id));
                     under_way.spawn_local(async move {
-                        let result = runner.work(&id, turn).await;
+                        let result = runner.work(&id, turn, stopped_before).await;
                         (id, result)
                     });
                 }
@@ -188,6 +188,7 @@ impl Runner {
         &self,
         id: &SplitId,
         turn: OwnedSemaphorePermit,
+        stopped_before: u32,
     ) -> Result<Worked, WorkError> {
         let watched = self.known.table(&id.table.keyspace, &id.table.table);
         let watched = watched.ok_or(WorkError::NoSchema)?;
@@ -206,6 +207,7 @@ impl Runner {
             worker: &self.worker,
             lease: self.settings.lease,
             turns: &self.turns,
+            stopped_before,
             is_wanted: &|| is_worked_on(&watched),
             stop: self.stop.clone(),
         };
@@ -229,7 +231,8 @@ impl Runner {
         let begun = busy.remove(&id).unwrap_or_default();
         match result {
             Ok(Worked::Done) => queue.ended(&id, begun),
-            Ok(Worked::Busy) => queue.rest(&id),
+            // Whoever holds it may die any time.
+            Ok(Worked::Busy) => queue.wait(&id, self.settings.lease),
             Err(error) => {
                 if error.is_worth_telling() {
                     tracing::warn!(table = %id.table, %error, "the work on a split stopped, and is tried again");

@@ -262,11 +262,10 @@ pub(super) enum Trouble {
 
 pub(super) fn trouble(error: &PoolError) -> Trouble {
     const READ_TIMEOUT: i32 = 0x1200;
-    const READ_FAILURE: i32 = 0x1300;
     match error {
+        error if error.is_too_much() => Trouble::TooMuch,
         PoolError::Timeout(_) | PoolError::Broken(_) => Trouble::Slow,
         PoolError::Refused { code, .. } if *code == READ_TIMEOUT => Trouble::Slow,
-        PoolError::Refused { code, .. } if *code == READ_FAILURE => Trouble::TooMuch,
         _ => Trouble::Other,
     }
 }

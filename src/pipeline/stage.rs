@@ -17,8 +17,10 @@ use super::verify::{Checked, Verification, Verified};
 use super::work::{Work, WorkError};
 use super::{closed, settle};
 use crate::schema::TableSchema;
+use crate::upstream::pool::PoolError;
 use crate::wide_row::clock::unix_millis;
 use crate::wide_row::layout::{Layout, LayoutId};
+use crate::wide_row::names::Generation;
 use crate::wide_row::state::{PostSplitData, Progress, Step, Transition};
 use crate::wide_row::store::{Lease, Leased, Outcome, Split, SplitId, StoreError};
 
@@ -137,7 +139,8 @@ impl Stage<'_> {
             schema: self.schema,
             partition: self.partition,
             layout: &layout,
-            now: now_seconds(),
+            // What has expired for a worker whose clock is ahead still lives for others.
+            now: now_seconds().saturating_sub(closed::CLOCK_SKEW_SECONDS),
             newest_micros: closed::newest_allowed(
                 &self.work.table.settings,
                 self.schema,
@@ -173,7 +176,9 @@ impl Stage<'_> {
                 self.work.metrics.differences.increment(1);
                 self.fail(why).await
             }
-            Finding::Unproven(reason) => self.fail(reason.into()).await,
+            Finding::Unreadable(reason) | Finding::Unproven(reason) => {
+                self.fail(reason.into()).await
+            }
         }
     }
 
@@ -183,12 +188,11 @@ impl Stage<'_> {
         let (store, generation) = (self.work.store, self.split.standing.generation);
         let finding = self.compare(&layout).await?;
         match &finding {
-            Finding::Equal(_) => {
-                let next = self.work.audit_every.map(after);
-                let proven = store.prove_again(self.id, self.lease, generation, next);
-                if proven.await? == Leased::Lost {
-                    return Err(Halt::Lost.into());
-                }
+            Finding::Equal(_) => self.next_audit(generation).await?,
+            // It was equal when it could still be read, and to read it now is what a split is for.
+            Finding::Unreadable(reason) => {
+                tracing::warn!(table = %self.id.table, %reason, "a split in service cannot be compared any more");
+                self.next_audit(generation).await?;
             }
             Finding::Differs(why) => {
                 let why = why.behind("compared again in service");
@@ -205,6 +209,18 @@ impl Stage<'_> {
         }
         self.work.metrics.audited(&finding);
         Ok(())
+    }
+
+    async fn next_audit(&self, generation: Generation) -> Result<(), WorkError> {
+        let next = self.work.audit_every.map(after);
+        let proven = self
+            .work
+            .store
+            .prove_again(self.id, self.lease, generation, next);
+        match proven.await? {
+            Leased::Held(()) => Ok(()),
+            Leased::Lost => Err(Halt::Lost.into()),
+        }
     }
 
     /// Compares both sides, and says meanwhile how far that is.
@@ -275,6 +291,15 @@ impl Stage<'_> {
 
     async fn refuse(&self, reason: String, pause: Duration) -> Result<(), WorkError> {
         self.step(Step::Refuse(reason), Some(after(pause))).await
+    }
+
+    /// Cassandra goes on refusing what this stage asks for; what it says might quote values.
+    pub(super) async fn fail_refused(&self, error: &PoolError) -> Result<(), WorkError> {
+        let reason = format!(
+            "Cassandra goes on refusing a request of the worker ({error}): its role may lack a right on the original or on the \
+             split table (README), or the split table is gone or was altered"
+        );
+        self.fail(reason.into()).await
     }
 
     async fn fail(&self, why: Why) -> Result<(), WorkError> {

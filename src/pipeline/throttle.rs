@@ -19,7 +19,7 @@ pub enum Went {
 }
 
 /// Pauses, as multiples of what a request takes. Even the shortest leave most of the time to clients.
-const PAUSE_MIN: f64 = 4.0;
+const PAUSE_MIN: f64 = 6.0;
 const PAUSE_MAX: f64 = 64.0;
 /// What one request should move: as much as is read efficiently, or as little as clients do not notice.
 const LARGE_BYTES: usize = 1 << 20;

@@ -19,6 +19,8 @@ use crate::wide_row::state::{State, Step, Transition};
 use crate::wide_row::store::{ClusterPatience, Lease, Leased, Outcome, SplitId, Store, StoreError};
 use crate::wide_row::watched::WatchedTable;
 
+/// What was refused so often in a row, with growing pauses in between, is refused for good.
+const REFUSALS_MAX: u32 = 3;
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where a split can be worked on.
@@ -81,6 +83,8 @@ pub struct Work<'a> {
     pub lease: Duration,
     /// Who reads, copies or compares has one of these; who waits for writes to end does not.
     pub turns: &'a Arc<Semaphore>,
+    /// How often in a row it has stopped at its stage before.
+    pub stopped_before: u32,
     /// Whether the next stage may begin: the table's mode can change, or somebody pauses it.
     pub is_wanted: &'a dyn Fn() -> bool,
     pub stop: watch::Receiver<bool>,
@@ -138,6 +142,11 @@ impl Work<'_> {
         }
     }
 
+    /// Nodes that have not heard of a table yet refuse it, too, so the first refusals do not count.
+    fn gives_up(&self, error: &PoolError) -> bool {
+        error.is_refused_for_good() && self.stopped_before >= REFUSALS_MAX
+    }
+
     async fn stages(
         &self,
         id: &SplitId,
@@ -176,17 +185,23 @@ impl Work<'_> {
                 continue;
             }
             let is_current = split.standing.row_epoch == split.standing.epoch;
-            match split.standing.state {
+            let done = match split.standing.state {
                 _ if !is_current => return Ok(split.standing.state),
-                State::Detected => stage.plan().await?,
-                State::Planned | State::Guarded => stage.guard().await?,
-                State::Copying => stage.copy().await?,
-                State::Verifying => stage.verify().await?,
+                State::Detected => stage.plan().await,
+                State::Planned | State::Guarded => stage.guard().await,
+                State::Copying => stage.copy().await,
+                State::Verifying => stage.verify().await,
                 State::Completed if split.not_before.is_some_and(|time| time <= unix_millis()) => {
                     stage.verify_again().await?;
                     return Ok(State::Completed);
                 }
                 ended => return Ok(ended),
+            };
+            match done {
+                Err(WorkError::Request(error)) if self.gives_up(&error) => {
+                    stage.fail_refused(&error).await?;
+                }
+                done => done?,
             }
         }
     }

@@ -17,6 +17,7 @@ use super::session::Session;
 use crate::protocol::ProtocolError;
 use crate::protocol::header::{Header, opcode};
 use crate::protocol::request::parameters::Parameters;
+use crate::protocol::response::error::ReadFailure;
 use crate::protocol::response::result::{self, kind, metadata_flag};
 use crate::protocol::response::{self, error};
 use crate::protocol::splitter::{Verdict, View};
@@ -299,25 +300,17 @@ fn warning(text: &str) -> Option<Warning> {
     exceeded.then_some(Warning::ReadSize)
 }
 
-/// The codes of native_protocol_v5 §9. Why a replica failed has a field of its own in v5 only; the text names it in v4 too.
+/// The codes of native_protocol_v5 §9.
 fn failure(code: i32, text: &str) -> Option<Failure> {
     const READ_TIMEOUT: i32 = 0x1200;
     const READ_FAILURE: i32 = 0x1300;
-    const TOMBSTONES: [&str; 2] = [
-        "READ_TOO_MANY_TOMBSTONES",
-        "(see tombstone_failure_threshold)",
-    ];
-    const SIZE: [&str; 3] = [
-        "READ_SIZE",
-        "has exceeded the size failure threshold of",
-        "size_fail_threshold)",
-    ];
-    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
     match code {
         READ_TIMEOUT => Some(Failure::Timeout),
-        READ_FAILURE if says(&TOMBSTONES) => Some(Failure::TombstoneOverload),
-        READ_FAILURE if says(&SIZE) => Some(Failure::TooLarge),
-        READ_FAILURE => Some(Failure::ReadFailure),
+        READ_FAILURE => Some(match error::read_failure(text) {
+            ReadFailure::Tombstones => Failure::TombstoneOverload,
+            ReadFailure::Size => Failure::TooLarge,
+            ReadFailure::Other => Failure::ReadFailure,
+        }),
         _ => None,
     }
 }

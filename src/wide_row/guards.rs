@@ -289,13 +289,16 @@ impl Guards {
             return Ok(());
         }
         let until = in_future(hint_window + UNSETTLED_SPARE);
-        let end = End {
-            reason: OUTCOME_UNKNOWN,
-            unsettled_until: Some(until),
-            ..End::default()
-        };
         for _ in 0..ATTEMPTS_MAX {
             let reading = store.read_key(&id).await?;
+            let is_guarded = matches!(standing(&reading), Standing::Guarded(_));
+            let end = End {
+                reason: OUTCOME_UNKNOWN,
+                unsettled_until: Some(until),
+                // In service it is when it is compared again; otherwise it stays as it is.
+                not_before: is_guarded.then_some(until),
+                ..End::default()
+            };
             let Some(generation) = reading.generation else {
                 match store.detect(&id, Found::default()).await? {
                     // Nothing is guarded in a shard that was given up.

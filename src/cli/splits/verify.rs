@@ -324,7 +324,9 @@ impl Comparing<'_> {
                 reason: why.kept,
                 demoted: None,
             },
-            Ok(Finding::Unproven(reason)) => Verdict::NotCompared(reason),
+            Ok(Finding::Unreadable(reason) | Finding::Unproven(reason)) => {
+                Verdict::NotCompared(reason)
+            }
             Err(error) => Verdict::NotCompared(error.to_string()),
         })
     }

@@ -246,14 +246,15 @@ fn remedy(error: &VerifyError) -> Remedy {
         return Remedy::None;
     };
     match error {
-        PoolError::Timeout(_) => Remedy::Shrink,
+        error if error.is_too_much() => Remedy::Shorten,
+        // A reply that is larger than a message may be ends the connection, too.
+        PoolError::Timeout(_) | PoolError::Broken(_) => Remedy::Shrink,
         PoolError::Refused { code, .. } => match code {
             0x1200 => Remedy::Shrink,
-            0x1300 => Remedy::Shorten,
-            0x1000..=0x1002 | 0x2500 => Remedy::Wait,
+            0x1000..=0x1002 | 0x1300 | 0x2500 => Remedy::Wait,
             _ => Remedy::None,
         },
-        PoolError::Unreachable | PoolError::Unsent(_) | PoolError::Broken(_) => Remedy::Wait,
+        PoolError::Unreachable | PoolError::Unsent(_) => Remedy::Wait,
         PoolError::Changed | PoolError::Protocol { .. } | PoolError::Encode(_) => Remedy::None,
     }
 }

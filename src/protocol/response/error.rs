@@ -60,6 +60,39 @@ pub fn unsupported_version(version: u8) -> Vec<u8> {
     encode(ErrorCode::Protocol, &text)
 }
 
+/// Why replicas failed a read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadFailure {
+    /// They met more tombstones than they may.
+    Tombstones,
+    /// There was more to read than they may.
+    Size,
+    /// A damaged file, a fault of the server, whatever else.
+    Other,
+}
+
+/// From the text of a READ_FAILURE: in v5 the reason has a field of its own (native_protocol_v5 §9), but the text names it in
+/// every version.
+pub fn read_failure(text: &str) -> ReadFailure {
+    const TOMBSTONES: [&str; 2] = [
+        "READ_TOO_MANY_TOMBSTONES",
+        "(see tombstone_failure_threshold)",
+    ];
+    const SIZE: [&str; 3] = [
+        "READ_SIZE",
+        "has exceeded the size failure threshold of",
+        "size_fail_threshold)",
+    ];
+    let says = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    if says(&TOMBSTONES) {
+        ReadFailure::Tombstones
+    } else if says(&SIZE) {
+        ReadFailure::Size
+    } else {
+        ReadFailure::Other
+    }
+}
+
 /// Code and text of an error that upstream sent us.
 pub fn read(mut message: Cursor<'_>) -> Result<(i32, &str), ProtocolError> {
     Ok((message.int()?, message.string()?))

@@ -36,7 +36,7 @@ use super::dial::Dialer;
 use crate::config::Credentials;
 use crate::protocol::header::Version;
 use crate::protocol::request::query;
-use crate::protocol::response::error::ErrorCode;
+use crate::protocol::response::error::{ErrorCode, ReadFailure, read_failure};
 use crate::protocol::{ProtocolError, opcode};
 
 /// Statements that one thread remembers.
@@ -110,6 +110,25 @@ pub enum PoolError {
     },
     #[error("request cannot be written: {0}")]
     Encode(ProtocolError),
+}
+
+impl PoolError {
+    /// A read met more tombstones, or more to read, than a node allows: less of it may succeed, and the same never will.
+    pub fn is_too_much(&self) -> bool {
+        const READ_FAILURE: i32 = 0x1300;
+        matches!(self, Self::Refused { code: READ_FAILURE, text, .. } if read_failure(text) != ReadFailure::Other)
+    }
+
+    /// The server refuses the request for what it is, or the role that sent it: syntax, rights, what is named in it.
+    pub fn is_refused_for_good(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused {
+                code: 0x2000..=0x22FF,
+                ..
+            }
+        )
+    }
 }
 
 /// A request ready to be sent: flags and opcode of its header, and its body.

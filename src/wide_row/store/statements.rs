@@ -81,8 +81,9 @@ const AGAIN: &str = "UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, cha
 const STEP: &str = "UPDATE {keyspace}.wide_row SET {step}, pre_split_data = ?, post_split_data = ?, reason = ?, \
     not_before = ?, failures = ?, changed_at = ? WHERE {split} IF version < ? AND epoch = ? AND generation = ? AND lease = ? AND state \
     IN (?, ?)";
+/// In service `not_before` is when it is compared again, which must not keep the next attempt waiting.
 const INVALIDATE: &str = "UPDATE {keyspace}.wide_row SET version = ?, row_version = ?, state = 'INVALIDATED', reason = ?, \
-    changed_at = ? WHERE {split} IF version < ? AND generation = ? AND state IN ?";
+    changed_at = ?, not_before = null WHERE {split} IF version < ? AND generation = ? AND state IN ?";
 /// Whatever its state: also one that this version does not know.
 const END: &str = "UPDATE {keyspace}.wide_row SET version = ?, row_version = ?, state = 'INVALIDATED', reason = ?, changed_at = ?, \
     not_before = ?, late_writes = ?, unsettled_until = ? WHERE {split} IF version < ? AND generation = ?";

@@ -88,8 +88,15 @@ pub(super) fn fill(client: &mut RawClient, table: &str, order: &str) {
     }
 }
 
-/// Every page by a scan of its own, from the checkpoint of the one before.
+/// The keys of all rows, which are ints.
 async fn scanned(cluster: &Cluster, schema: &TableSchema) -> Vec<i32> {
+    let keys = scanned_keys(cluster, schema).await;
+    let number = |value: Vec<u8>| i32::from_be_bytes(value.try_into().expect("an int"));
+    keys.into_iter().map(number).collect()
+}
+
+/// Every page by a scan of its own, from the checkpoint of the one before.
+async fn scanned_keys(cluster: &Cluster, schema: &TableSchema) -> Vec<Vec<u8>> {
     let requests = requests(cluster.node()).await;
     let key = PartitionKey::new(1_i32.to_be_bytes());
     let partition = Partition::new(schema, &key).expect("a key");
@@ -100,8 +107,9 @@ async fn scanned(cluster: &Cluster, schema: &TableSchema) -> Vec<i32> {
         if rows.is_empty() {
             return found;
         }
-        let number = |value: &[u8]| i32::from_be_bytes(value.try_into().expect("an int"));
-        found.extend(rows.iter().map(|row| number(&row.clustering[0])));
+        // A scan that turned round would find rows again and again.
+        assert!(found.len() <= 1_000, "there are not so many rows");
+        found.extend(rows.iter().map(|row| row.clustering[0].to_vec()));
         let mut checkpoint = Vec::new();
         scan.position().write(&mut checkpoint);
         position = Position::read(&mut Cursor::new(&checkpoint)).expect("as it was written");
@@ -194,6 +202,64 @@ fn a_scan_passes_tombstones_in_either_direction_and_goes_on_from_any_page() {
         assert_eq!(found, expected, "{table:?}");
         expected.reverse();
     }
+}
+
+/// Rows that are called one after the other, so that the first letters are those of all of them.
+#[test]
+fn a_scan_passes_tombstones_between_texts() {
+    const GRAVES: std::ops::Range<i32> = 3_000..4_200;
+    let cluster = cluster();
+    let columns: Vec<String> = (0..COLUMNS).map(|number| format!("v{number:02}")).collect();
+    let table = format!(
+        "CREATE TABLE named (k int, c text, {} int, PRIMARY KEY (k, c))",
+        columns.join(" int, ")
+    );
+    let keyspace = Keyspace::create(&cluster, &[&table]);
+    let mut client = RawClient::connect(cluster.node(), Codec::V4);
+    client.query(&format!("USE {}", keyspace.name));
+    let name = |number: i32| format!("evt-{number:06}");
+    let nulls = columns.join(" = null, ");
+    let graves = GRAVES.map(|number| {
+        let name = name(number);
+        format!("UPDATE named SET {nulls} = null WHERE k = 1 AND c = '{name}'")
+    });
+    let names: Vec<String> = (0..100).chain(9_000..9_100).map(name).collect();
+    let rows = names
+        .iter()
+        .map(|name| format!("INSERT INTO named (k, c, v00) VALUES (1, '{name}', 1)"));
+    let statements: Vec<String> = graves.chain(rows).collect();
+    for batch in statements.chunks(10) {
+        let batch = batch.join("; ");
+        client.query(&format!("BEGIN UNLOGGED BATCH {batch} APPLY BATCH"));
+    }
+    let schema = named_schema(&keyspace.name, &columns);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let found = LocalSet::new().block_on(&runtime, scanned_keys(&cluster, &schema));
+    let found: Vec<String> = found
+        .into_iter()
+        .map(|key| String::from_utf8(key).expect("a text"))
+        .collect();
+    assert_eq!(found, names);
+}
+
+fn named_schema(keyspace: &str, columns: &[String]) -> TableSchema {
+    let row = |name: &str, kind: &str, cql_type: &str| ColumnRow {
+        name: name.into(),
+        kind: kind.into(),
+        position: if kind == "regular" { -1 } else { 0 },
+        clustering_order: if kind == "clustering" { "asc" } else { "none" }.into(),
+        cql_type: cql_type.into(),
+    };
+    let mut rows = vec![
+        row("k", "partition_key", "int"),
+        row("c", "clustering", "text"),
+    ];
+    rows.extend(columns.iter().map(|name| row(name, "regular", "int")));
+    let schema = TableSchema::from_rows(keyspace, "named", rows, Vec::new(), Vec::new());
+    schema.expect("a table")
 }
 
 #[test]
