@@ -5,6 +5,7 @@
 
 mod add;
 pub mod arguments;
+mod buckets;
 mod constant;
 mod dry_run;
 mod key;

@@ -4,7 +4,7 @@ mod next;
 
 use super::arguments::Show;
 use super::list::worker;
-use super::{Control, Partition, SplitsError, moment, stage};
+use super::{Control, Partition, SplitsError, buckets, moment, stage};
 use crate::cli::explain::lines::{Lines, counted, size};
 use crate::wide_row::clock::unix_millis;
 use crate::wide_row::layout::{Bucket, Layout, LayoutId};
@@ -111,7 +111,7 @@ fn compose(partition: &Partition, split: &Split, layout: &Found, now: i64) -> St
             let count = counted(layout.buckets.len(), "bucket");
             let strategy = &layout.strategy;
             lines.add("buckets", &format!("{count} in {table}, by {strategy}"));
-            text = buckets(&layout.buckets);
+            text = list_buckets(&layout.buckets);
         }
     }
     let mut text = lines.into_text() + &text;
@@ -188,34 +188,14 @@ fn copy_text(copy: &PostSplitData, keyspace: &str) -> String {
 }
 
 /// One line for each bucket, with a bar of its size beside the largest.
-fn buckets(buckets: &[Bucket]) -> String {
-    let largest = buckets.iter().map(|bucket| bucket.byte_count).max();
+fn list_buckets(all: &[Bucket]) -> String {
+    let largest = all.iter().map(|bucket| bucket.byte_count).max();
     let largest = largest.unwrap_or(0).max(1) as f64;
-    let count = |bucket: &Bucket| counted(bucket.row_count, "row");
-    let width = buckets.iter().map(|bucket| count(bucket).len()).max();
-    let width = width.unwrap_or(0);
-    let digits = buckets.len().saturating_sub(1).to_string().len();
-    let half = BUCKETS_MAX / 2;
-    let hidden = match buckets.len() > BUCKETS_MAX {
-        true => half..buckets.len() - half,
-        false => 0..0,
+    let bar = |bucket: &Bucket| {
+        let share = bucket.byte_count as f64 / largest;
+        "█".repeat((share * BAR as f64).round() as usize)
     };
-    let mut text = String::new();
-    for (number, bucket) in buckets.iter().enumerate() {
-        if hidden.contains(&number) {
-            if number == hidden.start {
-                let more = hidden.len();
-                text.push_str(&format!("             … {more} more\n"));
-            }
-            continue;
-        }
-        let bar = "█".repeat((bucket.byte_count as f64 / largest * BAR as f64).round() as usize);
-        let (rows, bytes) = (count(bucket), size(bucket.byte_count));
-        let line = format!("             {number:>digits$}  {rows:>width$}  {bytes:>10}  {bar}");
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
+    buckets::list(all, BUCKETS_MAX, bar)
 }
 
 #[cfg(test)]

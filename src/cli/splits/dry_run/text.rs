@@ -3,7 +3,7 @@
 use super::{Outcome, Plan};
 use crate::cli::explain::lines::{Lines, counted, size};
 use crate::cli::splits::add::hindrance;
-use crate::cli::splits::{constant, moment, stage};
+use crate::cli::splits::{buckets, constant, moment, stage};
 use crate::pipeline::plan::Draft;
 use crate::pipeline::strategy::PartitionSplitStrategy;
 use crate::schema::ClusteringColumn;
@@ -59,7 +59,7 @@ pub(super) fn compose(plan: &Plan<'_>, now: i64) -> String {
         let all = draft.strategy.buckets();
         let (count, strategy) = (counted(all.len(), "bucket"), draft.strategy.name());
         lines.add("buckets", &format!("{count}, by {strategy}"));
-        text = buckets(all, plan.clustering);
+        text = buckets::list(all, BUCKETS_MAX, |bucket| first(bucket, plan.clustering));
     }
     lines.into_text() + &text + &next(plan)
 }
@@ -98,34 +98,6 @@ fn decision(plan: &Plan<'_>, now: i64) -> String {
         }
         Outcome::Fails(reason) => format!("the attempt would fail: FAILED, {reason}"),
     }
-}
-
-/// One line for each, with the clustering values of its first row.
-fn buckets(buckets: &[Bucket], clustering: &[ClusteringColumn]) -> String {
-    let count = |bucket: &Bucket| counted(bucket.row_count, "row");
-    let width = buckets.iter().map(|bucket| count(bucket).len()).max();
-    let width = width.unwrap_or(0);
-    let digits = buckets.len().saturating_sub(1).to_string().len();
-    let half = BUCKETS_MAX / 2;
-    let hidden = match buckets.len() > BUCKETS_MAX {
-        true => half..buckets.len() - half,
-        false => 0..0,
-    };
-    let mut text = String::new();
-    for (number, bucket) in buckets.iter().enumerate() {
-        if number == hidden.start && !hidden.is_empty() {
-            text.push_str(&format!("             … {} more\n", hidden.len()));
-        }
-        if hidden.contains(&number) {
-            continue;
-        }
-        let (rows, bytes) = (count(bucket), size(bucket.byte_count));
-        let first = first(bucket, clustering);
-        text.push_str(&format!(
-            "             {number:>digits$}  {rows:>width$}  {bytes:>10}  {first}\n"
-        ));
-    }
-    text
 }
 
 fn first(bucket: &Bucket, clustering: &[ClusteringColumn]) -> String {

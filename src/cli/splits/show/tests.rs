@@ -154,7 +154,7 @@ fn every_state_has_a_meaning_and_a_next_step() {
 #[test]
 fn of_very_many_buckets_the_first_and_the_last_are_shown() {
     let sizes = vec![1 << 20; 200];
-    let text = buckets(&layout(&sizes).buckets);
+    let text = list_buckets(&layout(&sizes).buckets);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 129);
     assert_eq!(lines[64], "             … 72 more");
