@@ -4,6 +4,8 @@
 
 use std::collections::HashSet;
 
+use futures::stream::{self, StreamExt, TryStreamExt};
+
 use super::cells::{Row, key_is};
 use super::partition::{ALL, Partition};
 use super::requests::Requests;
@@ -18,6 +20,8 @@ use crate::upstream::pool::SubRead;
 /// nothing expires so late, that one is long ago, and everything is alive.
 const LAST_SECONDS: [u32; 2] = [i32::MAX as u32, u32::MAX - 1];
 const PAGE_ROWS: i32 = 5_000;
+/// Runs that are asked for at a time, where requests may go side by side.
+const SIDE_BY_SIDE: usize = 8;
 /// About what a key takes in a reply.
 const KEY_BYTES: usize = 32;
 
@@ -41,7 +45,6 @@ pub struct Lifetimes<'a> {
 impl Lifetimes<'_> {
     /// One for each row, which are consecutive rows of the partition.
     pub async fn markers(&self, rows: &[Row]) -> Result<Vec<Marker>, ScanError> {
-        let mut markers = vec![Marker::None; rows.len()];
         // Rows that differ only in their last column lie side by side.
         let prefix = self.schema.clustering.len().saturating_sub(1);
         let beside = |one: &Row, other: &Row| {
@@ -52,54 +55,66 @@ impl Lifetimes<'_> {
         };
         let same =
             |one: &Row, other: &Row| one.cells_ttl() == other.cells_ttl() && beside(one, other);
-        let mut first = 0;
-        for run in rows.chunk_by(same) {
-            if let Some(ttl) = run[0].cells_ttl() {
-                let alive = self.alive(run, self.at(ttl)).await?;
-                for (index, row) in run.iter().enumerate() {
-                    if alive.contains(&row.clustering) {
-                        markers[first + index] = self.marker(row, ttl).await?;
-                    }
-                }
+        let runs: Vec<&[Row]> = rows.chunk_by(same).collect();
+        let markers = stream::iter(runs).map(|run| self.markers_of(run));
+        let markers: Vec<Vec<Marker>> = markers.buffered(SIDE_BY_SIDE).try_collect().await?;
+        Ok(markers.concat())
+    }
+
+    /// Of a run: rows whose cells end in the same second. Whatever is asked is asked for all of them at once.
+    async fn markers_of(&self, run: &[Row]) -> Result<Vec<Marker>, ScanError> {
+        let mut markers = vec![Marker::None; run.len()];
+        let Some(ttl) = run.first().and_then(Row::cells_ttl) else {
+            return Ok(markers);
+        };
+        let expiry = self.now.unsigned_abs().saturating_add(ttl.unsigned_abs());
+        let all: Vec<usize> = (0..run.len()).collect();
+        let (mut there, _) = self.divide(run, all, expiry).await?;
+        let mut there_at = expiry;
+        // Rows that are there at one second, and gone at a later one.
+        let mut ending = Vec::new();
+        for last in LAST_SECONDS.into_iter().filter(|last| *last > expiry) {
+            let (still, gone) = self.divide(run, there, last).await?;
+            ending.push((gone, there_at, last));
+            (there, there_at) = (still, last);
+        }
+        for row in there {
+            markers[row] = Marker::Ttl(0);
+        }
+        while let Some((rows, alive, gone)) = ending.pop() {
+            if rows.is_empty() {
+                continue;
             }
-            first += run.len();
+            if gone - alive <= 1 {
+                let ttl = gone.saturating_sub(self.now.unsigned_abs());
+                let ttl = i32::try_from(ttl).unwrap_or(i32::MAX);
+                rows.into_iter()
+                    .for_each(|row| markers[row] = Marker::Ttl(ttl));
+                continue;
+            }
+            let middle = alive + (gone - alive) / 2;
+            let (later, sooner) = self.divide(run, rows, middle).await?;
+            ending.extend([(later, middle, gone), (sooner, alive, middle)]);
         }
         Ok(markers)
     }
 
-    fn at(&self, ttl: i32) -> u32 {
-        self.now.unsigned_abs().saturating_add(ttl.unsigned_abs())
-    }
-
-    /// The marker of a row that is still there when its cells are gone.
-    async fn marker(&self, row: &Row, cells_ttl: i32) -> Result<Marker, ScanError> {
-        let row = std::slice::from_ref(row);
-        let expiry = self.at(cells_ttl);
-        let (mut alive, mut gone) = (expiry, None);
-        for last in LAST_SECONDS.into_iter().filter(|last| *last > expiry) {
-            match self.alive(row, last).await?.is_empty() {
-                true => {
-                    gone = Some(last);
-                    break;
-                }
-                false => alive = last,
-            }
-        }
-        let Some(mut gone) = gone else {
-            return Ok(Marker::Ttl(0));
+    /// Some rows of a run, in their order: those that are there at a second, and those that are not.
+    async fn divide(
+        &self,
+        run: &[Row],
+        rows: Vec<usize>,
+        second: u32,
+    ) -> Result<(Vec<usize>, Vec<usize>), ScanError> {
+        let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
+            return Ok((Vec::new(), Vec::new()));
         };
-        while gone - alive > 1 {
-            let middle = alive + (gone - alive) / 2;
-            match self.alive(row, middle).await?.is_empty() {
-                true => gone = middle,
-                false => alive = middle,
-            }
-        }
-        let ttl = gone.saturating_sub(self.now.unsigned_abs());
-        Ok(Marker::Ttl(i32::try_from(ttl).unwrap_or(i32::MAX)))
+        let alive = self.alive(&run[*first..=*last], second).await?;
+        let is_there = |row: &usize| alive.contains(&run[*row].clustering);
+        Ok(rows.into_iter().partition(is_there))
     }
 
-    /// Which rows of a run are there at a second.
+    /// The keys between the first row and the last that are there at a second.
     async fn alive(&self, run: &[Row], second: u32) -> Result<HashSet<Vec<Box<[u8]>>>, ScanError> {
         let (text, values) = self.range(run);
         let place = (
@@ -130,11 +145,9 @@ impl Lifetimes<'_> {
             }
             state = page.paging_state.map(<[u8]>::to_vec);
             if state.is_none() {
-                break;
+                return Ok(alive);
             }
         }
-        alive.retain(|key| run.iter().any(|row| row.clustering == *key));
-        Ok(alive)
     }
 
     /// A read of keys from the first row of a run to its last, and perhaps of a few around them: what they have in common
