@@ -20,7 +20,7 @@ need-drivers:
 demo: need ## Watch two wide partitions being split and read again (KEEP=1: look around)
 	@tests/demo/demo.sh
 
-test: need-drivers lint unit integration drivers operations ## Every test, at SCALE=1 in under half an hour
+test: need-drivers lint unit integration drivers operations ## Every test, at SCALE=1 in about 40 minutes
 	@echo "all tests passed"
 
 unit: need ## Tests that need no cluster
