@@ -320,6 +320,8 @@ class Writing(RightsTest):
             for _ in range(HANG_UPS):
                 with wire.Client(proxy.host, proxy.port) as client:
                     client.start(user, password)
+                    # Needs no right, so that its success proves none.
+                    self.assertEqual(client.query("BEGIN BATCH APPLY BATCH")[0], wire.RESULT)
                     client.send(wire.QUERY, wire.query_body(statement))
         self.assertTrue(eventually(lambda: proxy.metric("narrows_late_writes_total", outcome="forgotten")), "nobody hung up in time")
         # Long enough for what would have changed.

@@ -121,7 +121,8 @@ impl InFlight {
         passes
     }
 
-    /// Upstream looks at rights before it writes anything, so that some replies prove them.
+    /// Upstream looks at rights before it writes anything, so that some replies prove them: of tables that it surely writes. What
+    /// writes nothing needs no right, and what may be in another keyspace proves none in this one.
     fn learn_right(&self, header: Header, body: &[u8]) {
         let Some(rights) = &self.rights else {
             return;
@@ -130,8 +131,15 @@ impl InFlight {
             opcode::RESULT => true,
             _ => code(header, body).is_some_and(|code| TRIED.contains(&code)),
         };
-        let tables = self.touched.tables.iter().filter(|_| was_let);
-        for table in tables {
+        if !was_let || !self.named.is_settled() {
+            return;
+        }
+        for table in self
+            .touched
+            .tables
+            .iter()
+            .filter(|table| table.is_surely_written())
+        {
             rights.note_written(table.watched.name());
         }
     }

@@ -13,6 +13,7 @@ pub(in crate::proxy) struct Named {
     list: Option<ListVersion>,
     /// The same tables, if it is not certain in which keyspace they are; `None` where all names are full.
     anywhere: Option<Arc<Concern>>,
+    is_settled: bool,
 }
 
 impl Named {
@@ -22,6 +23,7 @@ impl Named {
             concern,
             list: Some(list),
             anywhere: None,
+            is_settled: true,
         }
     }
 
@@ -30,11 +32,17 @@ impl Named {
         Self { anywhere, ..self }
     }
 
+    /// It is certain in which keyspace its tables are.
+    pub(super) fn is_settled(&self) -> bool {
+        self.is_settled
+    }
+
     /// A USE was sent behind it, and upstream may run that first.
     pub(super) fn unsettle(&mut self) {
         if let Some(anywhere) = self.anywhere.take() {
             self.concern = anywhere;
             self.list = None;
+            self.is_settled = false;
         }
     }
 

@@ -195,6 +195,15 @@ impl TouchedTable {
         self.watched = watched;
     }
 
+    /// Some partition of it, or all of it: nothing that a request does without writing the table.
+    pub(super) fn is_surely_written(&self) -> bool {
+        match &self.keys {
+            Keys::Known(keys) => !keys.is_empty(),
+            Keys::Whole(_) => true,
+            Keys::Unknown | Keys::NoSchema => false,
+        }
+    }
+
     /// Of the partitions that are known those which might be guarded or split.
     pub(super) fn suspects(&self) -> Vec<PartitionKey> {
         match &self.keys {
