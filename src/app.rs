@@ -12,9 +12,10 @@ use tokio::time::Instant;
 use crate::admin::{self, AdminState, Readiness};
 use crate::cli::check;
 use crate::config::{self, Config, TopologyMode, changed_without_restart, with_reloadable};
-use crate::pipeline::detect::top_partitions::Poll;
-use crate::pipeline::detect::{self, Recorder, WideReads};
-use crate::pipeline::service::PipelineService;
+use crate::detect::top_partitions::Poll;
+use crate::detect::{self, Recorder, WideReads};
+use crate::known::service::{Role, Service, ServiceError};
+use crate::pipeline::run::service::PipelineService;
 use crate::proxy::worker::{Target, Workers};
 use crate::proxy::{Proxy, listener, mirror};
 use crate::telemetry::logs::LogControl;
@@ -25,7 +26,6 @@ use crate::upstream::balance::Balance;
 use crate::upstream::control::{Control, Health};
 use crate::upstream::dial::Dialer;
 use crate::upstream::pool::PoolConfig;
-use crate::wide_row::service::{Role, Service, ServiceError};
 
 /// Up to this many threads carry sessions when nobody says otherwise: a sidecar is a guest on its machine.
 const AUTOMATIC_THREADS_MAX: usize = 4;

@@ -40,13 +40,21 @@ pub mod worker;
 
 pub mod proxy;
 
-pub mod filter;
-pub mod pipeline;
 pub mod protocol;
-pub mod rewrite;
-pub mod schema;
 pub mod statement;
+
+pub mod schema;
+pub mod watched;
+
+pub mod filter;
+pub mod rewrite;
+
+pub mod known;
 pub mod wide_row;
+
+pub mod detect;
+pub mod pipeline;
+pub mod sighting;
 
 pub mod tls;
 pub mod transport;

@@ -8,15 +8,15 @@ use tokio::sync::{Notify, watch};
 use crate::admin::{self, AdminState, Readiness};
 use crate::app::{AppError, bind, detect_wide, until_told_to_stop};
 use crate::config::Config;
-use crate::pipeline::detect::WideReads;
-use crate::pipeline::service::PipelineService;
+use crate::detect::WideReads;
+use crate::known::service::{Role, Service};
+use crate::pipeline::run::service::PipelineService;
 use crate::telemetry::metrics::Metrics;
 use crate::tls;
 use crate::upstream::balance::Balance;
 use crate::upstream::control::{Control, Health};
 use crate::upstream::dial::Dialer;
 use crate::upstream::pool::PoolConfig;
-use crate::wide_row::service::{Role, Service};
 
 /// Splits partitions until SIGTERM or SIGINT.
 pub async fn run(config: Config, metrics: Metrics) -> Result<(), AppError> {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
+use narrows::known::Known;
+use narrows::known::retire::Retirer;
 use narrows::protocol::header::{Header, Version, opcode};
 use narrows::protocol::request::parameters::Parameters;
 use narrows::protocol::splitter::View;
@@ -12,8 +14,6 @@ use narrows::protocol::types::Cursor;
 use narrows::proxy::{SightedReads, Statement, WatchedWrites, might_be_answered};
 use narrows::statement::{Shape, classify};
 use narrows::telemetry::metrics;
-use narrows::wide_row::guards::Guards;
-use narrows::wide_row::known::Known;
 
 use crate::requests::{self, ELSEWHERE, KEYSPACE, TABLE, TEXT, WRITE};
 
@@ -100,7 +100,7 @@ pub(crate) fn measure(splits: usize, partitions: usize, rounds: usize) -> Result
         "all replies are looked at, and none is worth telling"
     );
     let [writes, elsewhere] = {
-        let guards = Guards::new(Arc::default(), runtime.handle().clone());
+        let guards = Retirer::new(Arc::default(), runtime.handle().clone());
         [WRITE, ELSEWHERE].map(|text| WatchedWrites::new(guards.clone(), text))
     };
     let insert = Statement::new(classify(WRITE, || false), WRITE, None);

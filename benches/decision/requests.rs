@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use narrows::filter::{FusePolicy, Installed, Policies, TableFilter};
+use narrows::known::clock::{BootClock, Clock};
+use narrows::known::freshness::Freshness;
+use narrows::known::metrics::TableMetrics;
+use narrows::known::slot::{StoreSlot, TableShards};
+use narrows::known::validate::Validations;
+use narrows::known::{Known, Watched};
 use narrows::protocol::response::result::kind;
 use narrows::protocol::types::Write;
+use narrows::schema::names::{PartitionKey, TableName};
 use narrows::schema::{ClusteringColumn, Column, CqlType, TableSchema};
-use narrows::wide_row::clock::{BootClock, Clock};
-use narrows::wide_row::freshness::Freshness;
-use narrows::wide_row::known::{Known, Watched};
-use narrows::wide_row::metrics::TableMetrics;
-use narrows::wide_row::names::{PartitionKey, TableName};
-use narrows::wide_row::slot::{StoreSlot, TableShards};
+use narrows::watched::WatchedTable;
 use narrows::wide_row::store::Described;
-use narrows::wide_row::validate::Validations;
-use narrows::wide_row::watched::WatchedTable;
 use tokio::runtime::Handle;
 use uuid::Uuid;
 

@@ -16,14 +16,14 @@ use crate::rewrite::bind::{Bound, Key};
 use crate::rewrite::render::From;
 use crate::rewrite::{Readable, Reason};
 use crate::schema::TableSchema;
+use crate::schema::names::TableName;
 use crate::statement::select::{Select, parse_select};
 use crate::statement::touches::Name;
 use crate::statement::{Touches, touches};
+use crate::watched::Mode;
 use crate::wide_row::layout::LayoutId;
-use crate::wide_row::names::TableName;
 use crate::wide_row::schema;
 use crate::wide_row::store::{SplitId, Store, StoreError, WatchedRow, connect};
-use crate::wide_row::watched::Mode;
 use text::{Facts, Form, Known, Partition, Service, Standing};
 use values::ValueError;
 

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::wide_row::watched::SHARDS_MAX;
+use crate::watched::SHARDS_MAX;
 use splits::arguments::{ModeArguments, SplitsCommand, Verify};
 
 const EXAMPLES: &str = "\

@@ -3,7 +3,7 @@
 use super::splits::arguments::ModeArguments;
 use super::splits::{Control, SplitsError};
 use crate::config::Config;
-use crate::wide_row::watched::{Mode, WatchedTable};
+use crate::watched::{Mode, WatchedTable};
 
 pub async fn mode(config: &Config, command: &ModeArguments) -> Result<String, SplitsError> {
     let control = Control::open(config).await?;
@@ -71,7 +71,7 @@ fn changed(table: &WatchedTable, mode: Mode) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wide_row::names::TableName;
+    use crate::schema::names::TableName;
 
     #[test]
     fn a_mode_is_shown_with_what_it_means() {

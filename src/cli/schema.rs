@@ -106,7 +106,7 @@ fn report(applied: &Applied) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wide_row::schema::replication::Replication;
+    use crate::schema::replication::Replication;
 
     #[test]
     fn prints_with_the_settings_and_without_a_cluster() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Config, Control};
-use crate::wide_row::watched::WatchedTable;
+use crate::watched::WatchedTable;
 
 /// The names of the settings that differ: `(reloadable, needs_restart)`. The content of TLS files may have changed behind
 /// equal names, so whoever reloads reads those files again in any case.

@@ -27,8 +27,8 @@ pub use changes::{changed_without_restart, with_reloadable};
 pub use mistakes::{Mistake, Mistakes};
 pub(crate) use units::{show_bytes, show_duration};
 
-use crate::wide_row::schema::replication::Replication;
-use crate::wide_row::watched::WatchedTable;
+use crate::schema::replication::Replication;
+use crate::watched::WatchedTable;
 
 /// Every setting, checked. `Config::default()` is what runs without a file and without variables.
 #[derive(Debug, Clone, PartialEq, Default)]

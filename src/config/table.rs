@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::reader::{Reader, Section};
 use super::{show_bytes, values};
-use crate::wide_row::names::TableName;
-use crate::wide_row::watched::WatchedTable;
+use crate::schema::names::TableName;
+use crate::watched::WatchedTable;
 
 /// Times of data, not of waiting: some tables have a partition a year.
 const SPAN_MAX: Duration = Duration::from_secs(3660 * 24 * 3600);

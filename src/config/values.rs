@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::filter::spec;
+use crate::schema::names::TableName;
+use crate::schema::replication::Replication;
 use crate::statement::lexer::{Lexer, Token};
-use crate::wide_row::names::TableName;
-use crate::wide_row::schema::replication::Replication;
-use crate::wide_row::watched::{LateWrites, Mode, SHARDS_MAX};
+use crate::watched::{LateWrites, Mode, SHARDS_MAX};
 
 use tracing_subscriber::EnvFilter;
 

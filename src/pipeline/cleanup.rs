@@ -8,15 +8,16 @@ pub mod tables;
 
 use std::time::Duration;
 
-use super::partition::{ALL, Partition};
-use super::requests::Requests;
-use super::work::WorkError;
+use super::original::partition::{ALL, Partition};
+use super::original::requests::Requests;
+use super::run::work::WorkError;
 use crate::protocol::types::Value;
 use crate::schema::TableSchema;
+use crate::schema::names::TableName;
 use crate::statement::quoted;
 use crate::upstream::pool::{PoolError, SubRead};
 use crate::wide_row::layout::LayoutId;
-use crate::wide_row::names::{Generation, TableName, Version};
+use crate::wide_row::names::{Generation, Version};
 use crate::wide_row::state::State;
 use crate::wide_row::store::{HIDDEN, Split, SplitId, Store, StoreError};
 

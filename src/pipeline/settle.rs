@@ -5,11 +5,11 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::cells::key_is;
-use super::partition::Partition;
-use super::report::Halt;
-use super::requests::Requests;
-use super::scan::original;
+use super::original::cells::key_is;
+use super::original::partition::Partition;
+use super::original::requests::Requests;
+use super::original::scan::original;
+use super::run::report::Halt;
 use crate::config::Config;
 use crate::protocol::types::Value;
 use crate::schema::TableSchema;

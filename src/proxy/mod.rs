@@ -36,10 +36,10 @@ use std::time::Duration;
 use tokio::sync::{Notify, watch};
 
 use crate::config::Config;
+use crate::known::service::WideRow;
 use crate::upstream::balance::Balance;
 use crate::upstream::dial::Dialer;
 use crate::upstream::pool::PoolConfig;
-use crate::wide_row::service::WideRow;
 
 use budget::Budget;
 pub use late::WatchedWrites;

@@ -14,6 +14,8 @@ use super::session::{Session, Stage};
 use super::split::{Considering, SplitRead};
 use super::watching::{Concern, Stale};
 use crate::config::TopologyMode;
+use crate::known::Watched;
+use crate::known::service::WideRow;
 use crate::protocol::header::{Header, Version, flag, opcode};
 use crate::protocol::request::parameters::Parameters;
 use crate::protocol::request::{self, execute, query, startup};
@@ -22,8 +24,6 @@ use crate::protocol::splitter::{Framing, Verdict, View};
 use crate::protocol::types::{Cursor, Value};
 use crate::protocol::{Compression, ProtocolError};
 use crate::statement::{Shape, TopologySelect, Touches, classify, touches};
-use crate::wide_row::known::Watched;
-use crate::wide_row::service::WideRow;
 
 /// Replies that take work of ours, at a time on one connection; drivers have one or two.
 const HELD_MAX: usize = 256;
@@ -310,7 +310,7 @@ impl Session {
     /// A write to tables that nobody watches, yet.
     fn unwatched(&self, wide_row: &WideRow, named: Named, shape: &Shape) -> Decision {
         let changes_schema = self.waits_for_agreement() && *shape == Shape::SchemaChange;
-        let (guards, rights) = (wide_row.guards.clone(), self.rights_to_have());
+        let (guards, rights) = (wide_row.retirer.clone(), self.rights_to_have());
         let in_flight = InFlight::unwatched(named, changes_schema, guards, rights);
         Decision::Watch(Pending::Write(Box::new(in_flight)))
     }

@@ -19,8 +19,8 @@ use crate::protocol::request::parameters::CONSISTENCY_ONE;
 use crate::protocol::response::{self, error};
 use crate::protocol::types::Value;
 use crate::schema::TableSchema;
+use crate::schema::names::TableName;
 use crate::statement::quoted;
-use crate::wide_row::names::TableName;
 
 /// How long a proof is believed, from when it was asked for.
 const BELIEVED: Duration = Duration::from_secs(2);

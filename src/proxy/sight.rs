@@ -2,7 +2,7 @@
 //!
 //! A reply passes byte for byte and is never held: its head (flags, warnings, paging state, number of rows) is read as it
 //! goes by, also out of a compressed body, of which only the head is decompressed. Most replies say nothing: a narrow
-//! partition is one page without a warning, in time. What is worth telling goes into `wide_row::sighting`, which never waits.
+//! partition is one page without a warning, in time. What is worth telling goes into `sighting`, which never waits.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,6 +14,7 @@ use twox_hash::XxHash3_64;
 use super::pending::Pending;
 use super::prepared::Statement;
 use super::session::Session;
+use crate::known::Watched;
 use crate::protocol::ProtocolError;
 use crate::protocol::header::{Header, opcode};
 use crate::protocol::request::parameters::Parameters;
@@ -25,10 +26,9 @@ use crate::protocol::types::Cursor;
 use crate::rewrite::keyed::Keyed;
 use crate::rewrite::state::State;
 use crate::schema::TableSchema;
-use crate::wide_row::known::Watched;
-use crate::wide_row::names::PartitionKey;
-use crate::wide_row::sighting::{Failure, SLOW, Seen, SeenPage, Sighting, Warning};
-use crate::wide_row::watched::Mode;
+use crate::schema::names::PartitionKey;
+use crate::sighting::{Failure, SLOW, Seen, SeenPage, Sighting, Warning};
+use crate::watched::Mode;
 
 /// Replies of one connection that are waited for; further ones pass unseen.
 const SIGHTS_MAX: usize = 1024;

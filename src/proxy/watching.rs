@@ -13,14 +13,14 @@ use tokio::time::{Instant, sleep, timeout};
 use super::Close;
 use super::pending::{Held, Taken};
 use super::session::Session;
+use crate::known::freshness::Age;
+use crate::known::{Known, Watched};
 use crate::protocol::Envelope;
 use crate::protocol::header::opcode;
 use crate::protocol::response::error::{self, ErrorCode};
 use crate::protocol::splitter::{Verdict, View};
 use crate::statement::Touches;
 use crate::statement::touches::{Change, Name};
-use crate::wide_row::freshness::Age;
-use crate::wide_row::known::{Known, Watched};
 
 /// How long a write waits for a refresh; drivers give up after seconds.
 const REFRESH_PATIENCE: Duration = Duration::from_millis(500);

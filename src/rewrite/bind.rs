@@ -6,10 +6,10 @@ use std::cmp::Ordering;
 use super::Reason;
 use super::readable::{KeyPart, Readable};
 use crate::protocol::types::{Cursor, Value};
+use crate::schema::names::PartitionKey;
 use crate::schema::{CqlType, literal, order};
 use crate::statement::select::InValues;
 use crate::statement::term::{Marker, Term, TermKind};
-use crate::wide_row::names::PartitionKey;
 
 /// A partition-key IN over more partitions than this is left to the original.
 pub const KEYS_MAX: usize = 128;

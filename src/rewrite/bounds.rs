@@ -7,10 +7,10 @@ use super::Reason;
 use super::bind::{Bound, list_elements};
 use super::readable::{ClusteringRestriction, Order, Readable};
 use crate::protocol::types::Cursor;
+use crate::schema::bucket::Bucket;
 use crate::schema::{ClusteringColumn, CqlType, order};
 use crate::statement::select::{InValues, Operator};
 use crate::statement::term::{Literal, Term, TermKind};
-use crate::wide_row::layout::Bucket;
 
 /// Single points and ranges that are followed one by one; more of them are taken as if that column were free.
 const RANGES_MAX: usize = 256;

@@ -6,9 +6,9 @@ use super::bind::Bound;
 use super::readable;
 use crate::protocol::types::Value;
 use crate::schema::TableSchema;
+use crate::schema::names::PartitionKey;
 use crate::statement::select::{Columns, InValues, Operator, RelationKind, Select};
 use crate::statement::term::{Marker, Term};
-use crate::wide_row::names::PartitionKey;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keyed {

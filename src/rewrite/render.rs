@@ -5,13 +5,10 @@ use super::bind::{Bound, Key};
 use super::readable::Readable;
 use super::{Reason, bounds};
 use crate::schema::CqlType;
+use crate::schema::bucket::{BUCKET, GENERATION};
 use crate::statement::quoted;
 use crate::statement::select::{Columns, InValues, Relation, RelationKind, Selection};
 use crate::statement::term::{Term, TermKind};
-
-/// The columns of a split table that no client ever sees.
-pub const GENERATION: &str = "narrows_generation";
-pub const BUCKET: &str = "narrows_bucket";
 
 /// Where a sub-statement reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use super::bind::{Bound, Limits};
 use super::render::{From, key_values};
 use super::{Readable, Reason, bounds};
 use crate::protocol::types::Value;
+use crate::schema::bucket::Bucket;
 use crate::schema::{ClusteringColumn, Column, CqlType, TableSchema};
-use crate::wide_row::layout::Bucket;
 
 fn column(name: &str, cql_type: CqlType) -> Column {
     Column {

@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use super::bind::{Bound, are_named};
 use crate::protocol::types::Value;
+use crate::schema::names::PartitionKey;
 use crate::schema::{Column, CqlType, TableSchema};
 use crate::statement::select::{Columns, Relation, RelationKind};
 use crate::statement::term::{Literal, Marker, Term, TermKind};
 use crate::statement::touches::Name;
 use crate::statement::write::{Keys, Write, parse_write};
-use crate::wide_row::names::PartitionKey;
 use part::{Choice, Part};
 
 /// More partitions than this in one request are not listed.

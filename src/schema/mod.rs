@@ -1,10 +1,13 @@
-//! What a table is: its columns, their types, and the order of values. Pure.
+//! What a table is: its name and columns, their types, the keys of its partitions, and the order of values. Pure.
 
+pub mod bucket;
 mod composite;
 pub mod key_text;
 pub mod literal;
 mod moment;
+pub mod names;
 pub mod order;
+pub mod replication;
 pub mod table;
 pub mod types;
 mod varint;

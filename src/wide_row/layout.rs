@@ -7,9 +7,11 @@ mod codec;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::{self, Write as _};
+use std::fmt::Write as _;
 
-use super::names::{Generation, PartitionKey, TableName};
+use super::names::Generation;
+use crate::schema::bucket::Bucket;
+use crate::schema::names::{PartitionKey, TableName};
 
 /// Strategies stay far below it; it bounds what a wrong number can cost.
 pub const BUCKETS_MAX: usize = 4096;
@@ -75,26 +77,6 @@ pub struct Layout {
     pub strategy: String,
     /// In clustering order; their number in it is the bucket's number.
     pub buckets: Vec<Bucket>,
-}
-
-/// One narrow partition: a contiguous range of the original's rows.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Bucket {
-    /// The serialized clustering values of its first row; none in bucket 0, which begins where the partition does.
-    pub first: Vec<Box<[u8]>>,
-    pub row_count: u64,
-    pub byte_count: u64,
-}
-
-/// Boundaries are a client's data: only their number is shown.
-impl fmt::Debug for Bucket {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Bucket")
-            .field("first", &format_args!("{} values", self.first.len()))
-            .field("row_count", &self.row_count)
-            .field("byte_count", &self.byte_count)
-            .finish()
-    }
 }
 
 impl Layout {

@@ -1,40 +1,16 @@
-//! What is split: the durable record of every split partition, and everything a proxy knows about it.
+//! The record of splits: the control keyspace in Cassandra, the only truth about what is split.
 //!
-//! The truth is the table `wide_row` of the control keyspace.
-//! - `names`, `split_name`, `state`, `layout`, `view`, `watched`: its nouns and what follows from them, all pure.
-//! - `schema` makes the keyspace, `store` speaks with it.
-//! - `follow` keeps a proxy's knowledge (`known`) fresh; `freshness` and `clock` say how fresh; `snapshot` keeps filters over
-//!   a restart.
-//! - `lookup` answers whether a partition is split: `validate` asks for the shard's version, `cache` and `shared_cache`
-//!   for the layout.
-//! - `guards` takes what is written out of its split.
-//! - `sighting` carries what sessions see of wide partitions to the pipeline.
-//! - `service` runs all of it beside the proxy.
+//! - `names`, `split_name`, `state`, `layout`: its nouns and what follows from them, all pure.
+//! - `schema` makes the control keyspace, `store` reads and changes it, `open` connects to it.
+//! - `clock` gives the times that are written down.
 //!
-//! This is where `proxy` and `pipeline` meet: neither imports the other.
+//! `proxy`, `detect` and `pipeline` meet here: none of them tells another anything that is not in the record.
 
-pub mod breaker;
-pub mod cache;
 pub mod clock;
-pub mod follow;
-pub mod freshness;
-pub mod guards;
-pub mod known;
 pub mod layout;
-pub mod lookup;
-pub mod metrics;
 pub mod names;
+pub mod open;
 pub mod schema;
-pub mod service;
-pub mod shared_cache;
-pub mod sighting;
-pub mod slot;
-pub mod snapshot;
 pub mod split_name;
 pub mod state;
 pub mod store;
-#[cfg(test)]
-pub(crate) mod testing;
-pub mod validate;
-pub mod view;
-pub mod watched;

@@ -6,7 +6,6 @@
 pub mod compare;
 pub mod definition;
 mod existing;
-pub mod replication;
 #[cfg(test)]
 mod tests;
 
@@ -17,11 +16,11 @@ use scylla::client::session::Session;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError, SchemaAgreementError};
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 
-use super::watched::WatchedTable;
 use crate::config::Control;
+use crate::schema::replication::Replication;
+use crate::watched::WatchedTable;
 use compare::{Difference, differences};
 use definition::{FILES, Object, Statement, keyspace_in_cql};
-use replication::Replication;
 
 /// A table is made within seconds; more time than this means that something is wrong.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(60);

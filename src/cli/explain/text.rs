@@ -8,13 +8,15 @@ use crate::rewrite::bind::{Bound, Key, Limits};
 use crate::rewrite::readable::{Answer, ClusteringRestriction, KeyPart, Order};
 use crate::rewrite::render::From;
 use crate::rewrite::{Readable, Reason, bounds};
+use crate::schema::bucket::Bucket;
 use crate::schema::literal;
+use crate::schema::names::TableName;
 use crate::statement::select::InValues;
 use crate::statement::term::{Term, TermKind};
-use crate::wide_row::layout::{Bucket, Layout};
-use crate::wide_row::names::{Generation, TableName};
+use crate::watched::Mode;
+use crate::wide_row::layout::Layout;
+use crate::wide_row::names::Generation;
 use crate::wide_row::state::State;
-use crate::wide_row::watched::Mode;
 
 #[cfg(test)]
 mod tests;

@@ -4,9 +4,9 @@ use super::arguments::{Add, KeyForm};
 use super::dry_run::dry_run;
 use super::{Control, Partition, SplitsError, stage};
 use crate::config::Config;
+use crate::watched::{Mode, WatchedTable};
 use crate::wide_row::state::State;
 use crate::wide_row::store::{Detected, Found, Split};
-use crate::wide_row::watched::{Mode, WatchedTable};
 
 pub(super) async fn add(
     config: &Config,
@@ -92,7 +92,7 @@ mod tests {
     use super::super::key::tests::{sensor_and_day, words};
     use super::super::stage::tests::split;
     use super::*;
-    use crate::wide_row::names::TableName;
+    use crate::schema::names::TableName;
 
     #[test]
     fn what_hinders_a_nomination_is_said_with_what_to_do() {

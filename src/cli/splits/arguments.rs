@@ -3,8 +3,8 @@
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cli::ConfigFile;
+use crate::watched::Mode;
 use crate::wide_row::state::State;
-use crate::wide_row::watched::Mode;
 
 const KEYS_HELP: &str = "\
 A key is given as CQL constants, one for each column of the partition key: a text has quotes

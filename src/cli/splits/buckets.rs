@@ -1,7 +1,7 @@
 //! The buckets of a layout, a line each: number, rows, size, and whatever else is told of one. Pure.
 
 use crate::cli::explain::lines::{counted, size};
-use crate::wide_row::layout::Bucket;
+use crate::schema::bucket::Bucket;
 
 /// Of more than `max` the middle ones are only counted.
 pub(super) fn list(buckets: &[Bucket], max: usize, tell: impl Fn(&Bucket) -> String) -> String {

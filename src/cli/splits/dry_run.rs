@@ -13,9 +13,9 @@ use super::{Control, Partition, SplitsError, originals};
 use crate::cli::explain::lines::{counted, size};
 use crate::config::Config;
 use crate::pipeline;
+use crate::pipeline::original::scan::ScanError;
 use crate::pipeline::plan::{Draft, Planning, StageError, Verdict};
-use crate::pipeline::report::{Halt, Reporting, now_seconds};
-use crate::pipeline::scan::ScanError;
+use crate::pipeline::run::report::{Halt, Reporting, now_seconds};
 use crate::pipeline::settle::Settle;
 use crate::schema::{ClusteringColumn, TableSchema};
 use crate::wide_row::clock::unix_millis;
@@ -95,7 +95,7 @@ async fn read(
     let requests = originals::requests(config).await?;
     let settings = &plan.partition.row.table;
     let key = &plan.partition.key;
-    let of_it = pipeline::partition::Partition::new(schema, key);
+    let of_it = pipeline::original::partition::Partition::new(schema, key);
     let wrong = || SplitsError::Refused("the key is not one of this table".to_owned());
     let planning = Planning {
         requests: &requests,

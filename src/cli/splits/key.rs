@@ -1,8 +1,8 @@
 //! Partition keys as people give and read them: one CQL constant for each column of the key. Pure.
 
 use super::constant;
+use crate::schema::names::PartitionKey;
 use crate::schema::{Column, CqlType, TableSchema};
-use crate::wide_row::names::PartitionKey;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {

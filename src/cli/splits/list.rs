@@ -15,8 +15,8 @@ use super::key::KeyColumns;
 use super::{Control, SplitsError};
 use crate::cli;
 use crate::cli::terminal;
+use crate::schema::names::{PartitionKey, TableName};
 use crate::wide_row::clock::unix_millis;
-use crate::wide_row::names::{PartitionKey, TableName};
 use crate::wide_row::state::State;
 use crate::wide_row::store::{Listed, Split, WatchedRow};
 

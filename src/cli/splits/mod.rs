@@ -29,7 +29,7 @@ use super::exit;
 use super::schema::ApplyError;
 use crate::config::Config;
 use crate::pipeline::plan::StageError;
-use crate::wide_row::names::{PartitionKey, TableName};
+use crate::schema::names::{PartitionKey, TableName};
 use crate::wide_row::schema::{self, SchemaError};
 use crate::wide_row::store::connect::{self, ConnectError};
 use crate::wide_row::store::{SplitId, Store, StoreError, WatchedRow};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::SplitsError;
 use crate::config::Config;
-use crate::pipeline::requests::Requests;
-use crate::pipeline::throttle::Throttle;
+use crate::pipeline::original::requests::Requests;
+use crate::pipeline::original::throttle::Throttle;
 use crate::tls;
 use crate::upstream::balance::Balance;
 use crate::upstream::dial::Dialer;

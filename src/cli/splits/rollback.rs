@@ -6,9 +6,9 @@ use std::io::{IsTerminal, stdin};
 use super::arguments::Rollback;
 use super::{Control, Partition, SplitsError, stage};
 use crate::cli;
+use crate::watched::WatchedTable;
 use crate::wide_row::state::{INVALIDATED_FROM, State};
 use crate::wide_row::store::{Outcome, Split};
-use crate::wide_row::watched::WatchedTable;
 
 const REASON: &str = "rolled back by hand";
 /// Each is lost only to a worker that moved the split meanwhile.
@@ -126,7 +126,7 @@ mod tests {
     use super::super::key::tests::{sensor_and_day, words};
     use super::super::stage::tests::split;
     use super::*;
-    use crate::wide_row::names::TableName;
+    use crate::schema::names::TableName;
     use crate::wide_row::store::WatchedRow;
 
     fn partition() -> Partition {

@@ -14,12 +14,12 @@ use super::{Control, SplitsError, constant, moment, originals};
 use crate::cli;
 use crate::cli::explain::lines::{counted, size};
 use crate::config::Config;
+use crate::pipeline::original::survey::{Counted, Found, Survey, Wide};
 use crate::pipeline::plan::StageError;
-use crate::pipeline::report::now_seconds;
-use crate::pipeline::survey::{Counted, Found, Survey, Wide};
-use crate::wide_row::names::PartitionKey;
+use crate::pipeline::run::report::now_seconds;
+use crate::schema::names::PartitionKey;
+use crate::watched::WatchedTable;
 use crate::wide_row::store::{Detected, SplitId, Store, StoreError};
-use crate::wide_row::watched::WatchedTable;
 
 use super::list::json;
 

@@ -14,13 +14,14 @@ use super::{Control, SplitsError, originals};
 use crate::cli;
 use crate::cli::explain::lines::{counted, size};
 use crate::config::Config;
-use crate::pipeline::finding::{Demoted, Finding, Why, demote, is_in_service};
-use crate::pipeline::report::now_seconds;
-use crate::pipeline::requests::Requests;
+use crate::pipeline::audit::finding::{Demoted, Finding, Why, demote, is_in_service};
+use crate::pipeline::original::requests::Requests;
+use crate::pipeline::run::report::now_seconds;
 use crate::pipeline::verify::{Checked, Patience, Verification};
 use crate::schema::TableSchema;
+use crate::schema::names::{PartitionKey, TableName};
 use crate::wide_row::layout::LayoutId;
-use crate::wide_row::names::{Generation, PartitionKey, TableName, Version};
+use crate::wide_row::names::{Generation, Version};
 use crate::wide_row::state::State;
 use crate::wide_row::store::{SplitId, StoreError, WatchedRow};
 

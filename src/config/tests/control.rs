@@ -1,8 +1,8 @@
 //! `[control]`, `[redis]` and `[[table]]`.
 
 use super::*;
-use crate::wide_row::names::TableName;
-use crate::wide_row::watched::{LateWrites, Mode};
+use crate::schema::names::TableName;
+use crate::watched::{LateWrites, Mode};
 
 /// The block of the documented file that begins with this commented header, uncommented by one level.
 fn documented(header: &str) -> String {

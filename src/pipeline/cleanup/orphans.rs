@@ -6,8 +6,9 @@
 
 use super::tables::{Fate, fate, retire};
 use super::{CANDIDATES_MAX, GRACE};
+use crate::schema::names::TableName;
 use crate::wide_row::layout::LayoutId;
-use crate::wide_row::names::{Generation, TableName, Version};
+use crate::wide_row::names::{Generation, Version};
 use crate::wide_row::state::State;
 use crate::wide_row::store::{ChangedRow, ShardReading, Store, StoreError};
 
@@ -111,7 +112,7 @@ async fn remove_layouts(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wide_row::names::PartitionKey;
+    use crate::schema::names::PartitionKey;
 
     const HOUR: i64 = 3_600_000;
 

@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 
 use super::GRACE;
 use crate::schema::TableSchema;
+use crate::schema::names::TableName;
 use crate::wide_row::layout::LayoutId;
-use crate::wide_row::names::{Generation, TableName};
+use crate::wide_row::names::Generation;
 use crate::wide_row::state::State;
 use crate::wide_row::store::{Listed, MadeTable, Split, Store, StoreError};
 
@@ -168,7 +169,7 @@ fn is_to_be_planned(split: &Split) -> bool {
 mod tests {
     use super::super::tests::split;
     use super::*;
-    use crate::wide_row::names::PartitionKey;
+    use crate::schema::names::PartitionKey;
     use crate::wide_row::state::PostSplitData;
 
     const HOUR: i64 = 3_600_000;

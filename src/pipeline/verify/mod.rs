@@ -26,11 +26,11 @@ pub use self::difference::{Difference, DifferenceKind};
 
 use self::pass::Pass;
 use self::reader::Reader;
-use super::requests::Requests;
+use crate::pipeline::original::requests::Requests;
+use crate::schema::names::PartitionKey;
 use crate::schema::{TableSchema, order as value_order};
 use crate::upstream::pool::PoolError;
 use crate::wide_row::layout::Layout;
-use crate::wide_row::names::PartitionKey;
 
 /// One generation to be proven.
 pub struct Verification<'a> {

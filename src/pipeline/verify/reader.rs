@@ -10,11 +10,11 @@ use super::restriction::Restriction;
 use super::row::{Block, Key, RowAt};
 use super::{Verification, VerifyError};
 use crate::protocol::types::Value;
-use crate::rewrite::render::{BUCKET, GENERATION};
 use crate::schema::TableSchema;
+use crate::schema::bucket::{BUCKET, GENERATION};
+use crate::schema::names::PartitionKey;
 use crate::statement::quoted;
 use crate::upstream::pool::{PoolError, SubRead};
-use crate::wide_row::names::PartitionKey;
 
 const ALL: u16 = 0x0005;
 /// How often a read is tried that failed for reasons that pass.

@@ -4,9 +4,9 @@
 //! values are, together they are the partition.
 
 use super::restriction::Restriction;
-use crate::pipeline::ranges;
+use crate::pipeline::original::ranges;
+use crate::schema::bucket::Bucket;
 use crate::schema::{CqlType, TableSchema};
-use crate::wide_row::layout::Bucket;
 
 /// Both ends are in clustering order; without any it is the whole partition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use super::touched::{Keys, Touched, TouchedTable};
 use super::{Kind, Named};
+use crate::known::Known;
+use crate::known::freshness::Age;
+use crate::known::retire::{RetireError, Retirer};
 use crate::protocol::header::{Envelope, Header, opcode};
 use crate::protocol::response::{self, error};
 use crate::proxy::budget::Reserved;
 use crate::proxy::right::Rights;
-use crate::wide_row::freshness::Age;
-use crate::wide_row::guards::{GuardError, Guards};
-use crate::wide_row::known::Known;
-use crate::wide_row::watched::LateWrites;
+use crate::watched::LateWrites;
 
 /// How long a reply waits for news of what is split; drivers give up after seconds.
 const REFRESH_PATIENCE: Duration = Duration::from_millis(500);
@@ -32,7 +32,7 @@ pub(in crate::proxy) struct InFlight {
     touched: Touched,
     named: Named,
     kind: Kind,
-    guards: Arc<Guards>,
+    guards: Arc<Retirer>,
     /// Of the client, where there are roles: what it may not write, its unknown outcomes do not end.
     rights: Option<Rc<Rights>>,
     /// For keys that are larger than requests usually are.
@@ -52,11 +52,11 @@ enum Outcome {
 /// Why a write that was made cannot be acknowledged.
 enum Unchecked {
     Stale,
-    Guards(GuardError),
+    Guards(RetireError),
 }
 
-impl From<GuardError> for Unchecked {
-    fn from(error: GuardError) -> Self {
+impl From<RetireError> for Unchecked {
+    fn from(error: RetireError) -> Self {
         Self::Guards(error)
     }
 }
@@ -66,7 +66,7 @@ impl InFlight {
         touched: Touched,
         named: Named,
         kind: Kind,
-        guards: Arc<Guards>,
+        guards: Arc<Retirer>,
         rights: Option<Rc<Rights>>,
     ) -> Self {
         Self {
@@ -94,7 +94,7 @@ impl InFlight {
     pub(in crate::proxy) fn unwatched(
         named: Named,
         changes_schema: bool,
-        guards: Arc<Guards>,
+        guards: Arc<Retirer>,
         rights: Option<Rc<Rights>>,
     ) -> Self {
         let kind = Kind::Unwatched { changes_schema };
@@ -216,7 +216,7 @@ impl InFlight {
         self.named.add_newcomers(known, &mut self.touched);
     }
 
-    async fn check_table(&self, table: &TouchedTable) -> Result<(), GuardError> {
+    async fn check_table(&self, table: &TouchedTable) -> Result<(), RetireError> {
         let TouchedTable { watched, keys, .. } = table;
         match keys {
             Keys::Known(keys) => {

@@ -8,6 +8,7 @@ use tokio::time::timeout;
 
 use super::touched::{Keys, TouchedTable};
 use super::{InFlight, Kind, LateWrite};
+use crate::known::retire::{Released, RetireError};
 use crate::protocol::header::{Envelope, opcode};
 use crate::protocol::request::query;
 use crate::protocol::response::error::{self, ErrorCode};
@@ -18,8 +19,7 @@ use crate::proxy::session::Session;
 use crate::proxy::split::KEYSPACE_CHANGED;
 use crate::proxy::watching::NOT_LATELY;
 use crate::statement::touches::Change;
-use crate::wide_row::guards::{GuardError, Released};
-use crate::wide_row::watched::LateWrites;
+use crate::watched::LateWrites;
 
 /// A write that cannot even begin to go out in this time ends its session: upstream takes nothing any more.
 const UPSTREAM_PATIENCE: Duration = Duration::from_secs(30);
@@ -96,7 +96,7 @@ impl Session {
     ) -> Result<(), Refusal> {
         let LateWrite { guards, .. } = late;
         let watched = &table.watched;
-        let cannot = |error: GuardError| {
+        let cannot = |error: RetireError| {
             tracing::debug!(table = %watched.name(), %error, "a split could not be taken out of service for a write");
             refused(table, NOT_RELEASED)
         };

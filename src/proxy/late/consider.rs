@@ -9,6 +9,9 @@ use uuid::Uuid;
 
 use super::touched::{Keys, Touched};
 use super::{InFlight, Kind, LateWrite, Named, NotUnderstood};
+use crate::known::retire::Retirer;
+use crate::known::service::WideRow;
+use crate::known::{Known, Watched};
 use crate::protocol::request::parameters::Parameters;
 use crate::protocol::splitter::View;
 use crate::protocol::types::Value;
@@ -19,9 +22,6 @@ use crate::proxy::watching::Concern;
 use crate::rewrite::written::Written;
 use crate::schema::TableSchema;
 use crate::statement::touches;
-use crate::wide_row::guards::Guards;
-use crate::wide_row::known::{Known, Watched};
-use crate::wide_row::service::WideRow;
 
 /// Writes at a time on one connection that wait for what is split of their partitions.
 const LATE_MAX: usize = 4096;
@@ -105,7 +105,7 @@ impl Session {
                     return Considering::TooMany;
                 }
             }
-            let (guards, rights) = (wide_row.guards.clone(), self.rights_to_have());
+            let (guards, rights) = (wide_row.retirer.clone(), self.rights_to_have());
             let in_flight = InFlight::new(touched, named, kind, guards, rights);
             return Considering::Watch(Box::new(in_flight.keeping(room)));
         }
@@ -117,7 +117,7 @@ impl Session {
         Considering::Take(Box::new(LateWrite {
             touched,
             named,
-            guards: wide_row.guards.clone(),
+            guards: wide_row.retirer.clone(),
             kind,
             not_understood,
             keyspace,
@@ -130,14 +130,14 @@ impl Session {
 /// Writes that touch nothing which is split, as a session passes them. Public so that their cost can be measured: everybody
 /// who writes pays it.
 pub struct WatchedWrites {
-    guards: Arc<Guards>,
+    guards: Arc<Retirer>,
     concern: Arc<Concern>,
     pending: RefCell<HashMap<i16, Pending>>,
 }
 
 impl WatchedWrites {
     /// `text`: the statement that is executed again and again.
-    pub fn new(guards: Arc<Guards>, text: &str) -> Self {
+    pub fn new(guards: Arc<Retirer>, text: &str) -> Self {
         Self {
             guards,
             concern: Arc::new(Concern::new(touches(text), None)),

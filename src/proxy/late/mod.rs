@@ -19,8 +19,8 @@ use std::sync::Arc;
 use super::budget::Reserved;
 use super::pending::Held;
 use super::session::Session;
+use crate::known::retire::Retirer;
 use crate::protocol::header::Envelope;
-use crate::wide_row::guards::Guards;
 pub(super) use after::InFlight;
 pub(super) use consider::Considering;
 pub use consider::WatchedWrites;
@@ -32,7 +32,7 @@ use touched::Touched;
 pub(super) struct LateWrite {
     touched: Touched,
     named: Named,
-    guards: Arc<Guards>,
+    guards: Arc<Retirer>,
     kind: Kind,
     not_understood: Vec<NotUnderstood>,
     /// The connection's keyspace, where a statement needs one.

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::touched::{Keys, Touched};
+use crate::known::{Known, ListVersion};
 use crate::proxy::watching::Concern;
-use crate::wide_row::known::{Known, ListVersion};
 
 pub(in crate::proxy) struct Named {
     pub(super) concern: Arc<Concern>,
@@ -64,11 +64,11 @@ impl Named {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::known::Watched;
+    use crate::known::testing;
+    use crate::schema::names::TableName;
     use crate::statement::touches;
-    use crate::wide_row::known::Watched;
-    use crate::wide_row::names::TableName;
-    use crate::wide_row::testing;
-    use crate::wide_row::watched::WatchedTable;
+    use crate::watched::WatchedTable;
 
     fn watched(table: &str) -> Arc<Watched> {
         testing::watched(WatchedTable::new(TableName::new("plant", table)))

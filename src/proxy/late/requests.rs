@@ -5,6 +5,8 @@ use std::sync::Arc;
 use super::consider::{Considered, Considering, Statements};
 use super::touched::{Keys, Touched};
 use super::{Kind, Named, NotUnderstood};
+use crate::known::Watched;
+use crate::known::service::WideRow;
 use crate::protocol::ProtocolError;
 use crate::protocol::header::Header;
 use crate::protocol::request::batch;
@@ -14,12 +16,10 @@ use crate::proxy::prepared::Statement;
 use crate::proxy::session::Session;
 use crate::proxy::watching::Concern;
 use crate::rewrite::written::Written;
+use crate::schema::names::PartitionKey;
 use crate::statement::Shape;
 use crate::statement::anonymous::without_constants;
 use crate::statement::touches::Change;
-use crate::wide_row::known::Watched;
-use crate::wide_row::names::PartitionKey;
-use crate::wide_row::service::WideRow;
 
 /// A statement of a request, prepared or not.
 pub(in crate::proxy) enum Source<'a> {

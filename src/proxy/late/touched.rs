@@ -5,11 +5,11 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::filter::Target;
+use crate::known::freshness::Age;
+use crate::known::{Known, Watched};
+use crate::schema::names::{PartitionKey, TableName};
 use crate::statement::touches::Change;
 use crate::wide_row::clock::unix_millis;
-use crate::wide_row::freshness::Age;
-use crate::wide_row::known::{Known, Watched};
-use crate::wide_row::names::{PartitionKey, TableName};
 
 /// A batch may be to more partitions than one statement; to more than so many it is to any.
 const KEYS_MAX: usize = 100_000;
@@ -245,8 +245,8 @@ impl std::fmt::Debug for TouchedTable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wide_row::testing;
-    use crate::wide_row::watched::WatchedTable;
+    use crate::known::testing;
+    use crate::watched::WatchedTable;
 
     fn known(keys: &[u8]) -> Keys {
         Keys::Known(keys.iter().map(|key| PartitionKey::new([*key])).collect())

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use super::Result;
+use crate::known::Watched;
+use crate::known::service::WideRow;
 use crate::protocol::header::Header;
 use crate::protocol::request::execute;
 use crate::protocol::request::parameters::Parameters;
@@ -16,9 +18,7 @@ use crate::rewrite::keyed::Keyed;
 use crate::rewrite::pageable::Pageable;
 use crate::rewrite::state::State;
 use crate::schema::TableSchema;
-use crate::wide_row::known::Watched;
-use crate::wide_row::names::TableName;
-use crate::wide_row::service::WideRow;
+use crate::schema::names::TableName;
 
 impl Session {
     /// Cassandra forgets a statement when its table is altered, and the client must learn of the new columns from it.

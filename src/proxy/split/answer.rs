@@ -14,6 +14,8 @@ use super::fallback::Fallback;
 use super::pages::Reading;
 use super::{Instead, Reply, SplitRead};
 use crate::filter::Target;
+use crate::known::Watched;
+use crate::known::lookup::{Lookup, Standing};
 use crate::protocol::Envelope;
 use crate::protocol::header::Version;
 use crate::proxy::session::Session;
@@ -22,9 +24,7 @@ use crate::rewrite::bind::{Bound, Key};
 use crate::rewrite::native::{NativeState, UNLIMITED};
 use crate::rewrite::readable::{Answer, Readable};
 use crate::rewrite::state::State;
-use crate::wide_row::known::Watched;
 use crate::wide_row::layout::Layout;
-use crate::wide_row::lookup::{Lookup, Standing};
 
 /// Most drivers give up after ten seconds or more.
 const ROWS_PATIENCE: Duration = Duration::from_secs(5);

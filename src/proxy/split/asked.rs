@@ -6,7 +6,7 @@ use crate::protocol::header::{Envelope, Version, flag, opcode};
 use crate::protocol::request::parameters::Parameters;
 use crate::protocol::request::{self, execute, query};
 use crate::protocol::types::{Value, Write};
-use crate::wide_row::names::TableName;
+use crate::schema::names::TableName;
 
 pub(super) struct Asked<'a> {
     pub(super) parameters: Parameters<'a>,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::SplitRead;
 use super::cut::Cut;
 use crate::filter::Target;
+use crate::known::Watched;
 use crate::protocol::header::{Header, flag};
 use crate::protocol::request::parameters::Parameters;
 use crate::proxy::late;
@@ -17,9 +18,8 @@ use crate::rewrite::bind::{Bound, Key};
 use crate::rewrite::state::State;
 use crate::rewrite::{Readable, Reason};
 use crate::schema::TableSchema;
-use crate::wide_row::known::Watched;
-use crate::wide_row::names::TableName;
-use crate::wide_row::watched::Mode;
+use crate::schema::names::TableName;
+use crate::watched::Mode;
 
 /// Reads at a time on one connection; further ones are answered by the original.
 const READS_MAX: usize = 256;

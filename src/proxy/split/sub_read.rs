@@ -17,8 +17,8 @@ use crate::rewrite::native::{Mark, NativeState, UNLIMITED};
 use crate::rewrite::readable::Answer;
 use crate::rewrite::render::{From, SubStatement, key_values};
 use crate::rewrite::rows::Page;
+use crate::schema::names::PartitionKey;
 use crate::upstream::pool::{PoolError, Prepared, SubRead};
-use crate::wide_row::names::PartitionKey;
 
 /// A page of a narrow partition that takes longer tells of trouble, where the original serves as well.
 const ROWS_PATIENCE: Duration = Duration::from_secs(2);

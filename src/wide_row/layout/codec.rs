@@ -8,7 +8,8 @@
 use twox_hash::XxHash3_64;
 
 use super::{BUCKETS_MAX, Bucket, LAYOUT_BYTES_MAX, Layout, LayoutError, LayoutId};
-use crate::wide_row::names::{Generation, PartitionKey, TableName};
+use crate::schema::names::{PartitionKey, TableName};
+use crate::wide_row::names::Generation;
 
 const MAGIC: [u8; 3] = *b"NLT";
 const VERSION: u8 = 1;

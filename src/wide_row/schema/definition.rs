@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::replication::Replication;
+use crate::schema::replication::Replication;
 use crate::statement::lexer::{Kind, Lexer, Token};
 
 /// The keyspace that the files name.

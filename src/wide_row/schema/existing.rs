@@ -9,7 +9,7 @@ use scylla::response::query_result::QueryRowsResult;
 use super::SchemaError;
 use super::compare::{Existing, ExistingTable, ExistingType};
 use super::definition::Column;
-use super::replication::Replication;
+use crate::schema::replication::Replication;
 
 const KEYSPACE: &str = "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?";
 const TYPES: &str =

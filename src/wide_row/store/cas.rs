@@ -17,8 +17,9 @@ use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::sleep;
 
 use super::{Happened, StoreError, not_understood};
+use crate::schema::names::TableName;
 use crate::wide_row::clock::unix_micros;
-use crate::wide_row::names::{TableName, Version};
+use crate::wide_row::names::Version;
 
 /// Each loses only to a change that succeeded, so this many in a row mean that something is wrong.
 const ATTEMPTS_MAX: usize = 12;

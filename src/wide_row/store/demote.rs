@@ -3,8 +3,9 @@
 
 use super::cas::{answered, bind, send};
 use super::{ChangedRow, SplitId, Store, StoreError};
-use crate::wide_row::names::{TableName, Version};
-use crate::wide_row::watched::Mode;
+use crate::schema::names::TableName;
+use crate::watched::Mode;
+use crate::wide_row::names::Version;
 
 impl Store {
     /// Sets a table that is served to `detect`; one that is `off` stays so. Returns the mode that it is in then. `None`: it

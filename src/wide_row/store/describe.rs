@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::{Store, StoreError, not_understood};
 use crate::filter;
+use crate::schema::names::TableName;
 use crate::schema::{ColumnRow, TableSchema};
-use crate::wide_row::names::TableName;
 
 const TABLE: &str =
     "SELECT id, flags FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?";

@@ -5,7 +5,8 @@ use scylla::value::{CqlTimestamp, MaybeUnset};
 use super::cas::{Answer, bind, change};
 use super::transition::now;
 use super::{Outcome, SplitId, Store, StoreError};
-use crate::wide_row::names::{Generation, TableName, Version};
+use crate::schema::names::TableName;
+use crate::wide_row::names::{Generation, Version};
 
 /// How a generation ends. What is `None` stays as it was.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

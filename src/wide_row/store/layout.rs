@@ -6,7 +6,8 @@ use scylla::statement::batch::{Batch, BatchType};
 
 use super::cas::{Answer, Values, answered, bind, send};
 use super::{SplitId, Store, StoreError, not_understood};
-use crate::wide_row::layout::{Bucket, Layout, LayoutId};
+use crate::schema::bucket::Bucket;
+use crate::wide_row::layout::{Layout, LayoutId};
 use crate::wide_row::names::Generation;
 
 impl Store {

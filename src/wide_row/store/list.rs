@@ -3,7 +3,7 @@
 use super::cas::bind;
 use super::read::SplitRow;
 use super::{Split, Store, StoreError};
-use crate::wide_row::names::{PartitionKey, TableName};
+use crate::schema::names::{PartitionKey, TableName};
 
 /// One row of `wide_row`.
 #[derive(Debug, Clone, PartialEq)]

@@ -41,7 +41,7 @@ use scylla::errors::{DbError, ExecutionError, PrepareError, RequestAttemptError}
 
 use cas::Turns;
 
-use super::names::{PartitionKey, TableName};
+use crate::schema::names::{PartitionKey, TableName};
 pub use describe::Described;
 pub use late::End;
 pub use lease::{Lease, Leased};

@@ -1,9 +1,9 @@
 //! Why a table's partitions cannot be copied exactly, in words for people.
 
 use super::{Store, StoreError, not_understood};
+use crate::schema::names::TableName;
 use crate::schema::order::compare;
 use crate::schema::{CqlType, TableSchema};
-use crate::wide_row::names::TableName;
 
 const VIEW: &str =
     "SELECT view_name FROM system_schema.views WHERE keyspace_name = ? AND view_name = ?";

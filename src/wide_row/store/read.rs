@@ -10,7 +10,8 @@ use scylla::value::CqlTimestamp;
 use super::cas::{Values, bind};
 use super::columns::{PostSplitColumn, PreSplitColumn, ProgressColumn};
 use super::{SplitId, Store, StoreError, not_understood};
-use crate::wide_row::names::{Generation, PartitionKey, TableName, Version};
+use crate::schema::names::{PartitionKey, TableName};
+use crate::wide_row::names::{Generation, Version};
 use crate::wide_row::state::{PostSplitData, PreSplitData, Progress, Standing, State};
 
 /// More shards than this in one query would make one coordinator do too much at once.

@@ -6,7 +6,7 @@ use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancing
 use scylla::statement::{Consistency, Statement};
 
 use super::{Store, StoreError, not_understood};
-use crate::wide_row::names::TableName;
+use crate::schema::names::TableName;
 
 /// A node that hangs is not waited for: the others say as much.
 const NODE_TIMEOUT: Duration = Duration::from_secs(2);

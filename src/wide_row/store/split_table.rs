@@ -25,9 +25,9 @@ pub use self::unused::MadeTable;
 use self::create::{OPTIONS, Options, TYPES, create, fits, mark};
 use super::cas::{Answer, Values, answered, bind, send};
 use super::{Store, StoreError, not_understood};
-use crate::rewrite::render::{BUCKET, GENERATION};
 use crate::schema::TableSchema;
-use crate::wide_row::names::TableName;
+use crate::schema::bucket::{BUCKET, GENERATION};
+use crate::schema::names::TableName;
 use crate::wide_row::split_name;
 
 /// The hidden end of a split table's partition key.

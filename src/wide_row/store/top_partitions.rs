@@ -12,8 +12,8 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::{Store, StoreError, not_understood};
-use crate::wide_row::names::TableName;
-use crate::wide_row::sighting::Top;
+use crate::schema::names::TableName;
+use crate::sighting::Top;
 
 /// A node that hangs is asked again next time.
 const NODE_TIMEOUT: Duration = Duration::from_secs(2);

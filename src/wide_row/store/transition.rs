@@ -6,8 +6,9 @@ use scylla::value::{CqlTimestamp, MaybeUnset};
 use super::cas::{Answer, Ended, bind, change};
 use super::columns::{PostSplitColumn, PreSplitColumn};
 use super::{KeyReading, Lease, ShardReading, SplitId, Store, StoreError, not_understood};
+use crate::schema::names::TableName;
 use crate::wide_row::clock::unix_millis;
-use crate::wide_row::names::{Generation, TableName, Version};
+use crate::wide_row::names::{Generation, Version};
 use crate::wide_row::state::{INVALIDATED_FROM, RETIRED, State, Transition};
 
 /// Changes of different shards that go out together.

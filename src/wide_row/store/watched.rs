@@ -10,8 +10,9 @@ use uuid::Uuid;
 
 use super::cas::{Values, answered, bind, send};
 use super::{Store, StoreError, not_understood};
-use crate::wide_row::names::{TableName, Version};
-use crate::wide_row::watched::{LateWrites, Mode, WatchedTable};
+use crate::schema::names::TableName;
+use crate::watched::{LateWrites, Mode, WatchedTable};
+use crate::wide_row::names::Version;
 
 /// A row of `watched_table`.
 #[derive(Debug, Clone, PartialEq)]

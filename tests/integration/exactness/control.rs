@@ -6,8 +6,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
-use narrows::wide_row::layout::{Bucket, Layout, LayoutId};
-use narrows::wide_row::names::{Generation, PartitionKey, TableName};
+use narrows::schema::bucket::Bucket;
+use narrows::schema::names::{PartitionKey, TableName};
+use narrows::wide_row::layout::{Layout, LayoutId};
+use narrows::wide_row::names::Generation;
 use narrows::wide_row::state::{PostSplitData, PreSplitData, Standing, State, Step, Transition};
 use narrows::wide_row::store::{
     Detected, Found, Lease, Leased, Outcome, Split, SplitId, Store, StoreError,

@@ -206,7 +206,7 @@ impl Round {
 
     fn first_splits(&mut self) {
         let table =
-            narrows::wide_row::names::TableName::new(&self.schema.keyspace, &self.schema.table);
+            narrows::schema::names::TableName::new(&self.schema.keyspace, &self.schema.table);
         eventually("a proxy has seen the table", || {
             self.control.is_seen(&table).then_some(())
         });

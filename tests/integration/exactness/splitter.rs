@@ -3,8 +3,9 @@
 //! It proves every copy at once: the buckets, read one after the other, are the original with its write times and TTLs,
 //! now and after everything that can expire has expired.
 
-use narrows::wide_row::layout::Bucket;
-use narrows::wide_row::names::{Generation, TableName};
+use narrows::schema::bucket::Bucket;
+use narrows::schema::names::TableName;
+use narrows::wide_row::names::Generation;
 use narrows::wide_row::store::SplitId;
 
 use super::control::Control;

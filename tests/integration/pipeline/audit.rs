@@ -1,9 +1,9 @@
 //! Splits in service are compared again and again, and one that was written around the proxies is found.
 
 use narrows::pipeline::audit::due;
+use narrows::watched::Mode;
 use narrows::wide_row::clock::unix_millis;
 use narrows::wide_row::state::State;
-use narrows::wide_row::watched::Mode;
 use tokio::runtime::Builder;
 
 use super::world::{

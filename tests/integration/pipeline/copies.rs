@@ -1,10 +1,12 @@
 //! A partition with every kind of row, written cell by cell, and copies of it that are exact but for one mistake.
 
-use narrows::pipeline::requests::Requests;
+use narrows::pipeline::original::requests::Requests;
 use narrows::pipeline::verify::{Checked, Patience, Verification, Verified, VerifyError};
+use narrows::schema::bucket::Bucket;
+use narrows::schema::names::{PartitionKey, TableName};
 use narrows::schema::{ColumnRow, TableSchema};
-use narrows::wide_row::layout::{Bucket, Layout};
-use narrows::wide_row::names::{Generation, PartitionKey, TableName};
+use narrows::wide_row::layout::Layout;
+use narrows::wide_row::names::Generation;
 
 use crate::exactness::seconds_now;
 use crate::exactness::wire::Wire;

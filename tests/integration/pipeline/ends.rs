@@ -6,9 +6,11 @@ use std::time::Duration;
 use narrows::pipeline::verify::{
     Checked, DifferenceKind, Patience, Verification, Verified, VerifyError,
 };
+use narrows::schema::bucket::Bucket;
+use narrows::schema::names::{PartitionKey, TableName};
 use narrows::schema::{ColumnRow, TableSchema};
-use narrows::wide_row::layout::{Bucket, Layout};
-use narrows::wide_row::names::{Generation, PartitionKey, TableName};
+use narrows::wide_row::layout::Layout;
+use narrows::wide_row::names::Generation;
 use tokio::task::LocalSet;
 
 use super::copies::one_replica;

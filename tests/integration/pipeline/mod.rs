@@ -26,8 +26,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use narrows::pipeline::requests::Requests;
-use narrows::pipeline::throttle::Throttle;
+use narrows::pipeline::original::requests::Requests;
+use narrows::pipeline::original::throttle::Throttle;
 use narrows::upstream::balance::Balance;
 use narrows::upstream::dial::Dialer;
 use narrows::upstream::pool::{Pool, PoolConfig};

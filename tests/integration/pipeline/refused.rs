@@ -1,6 +1,6 @@
 //! What cannot be copied exactly is refused with a reason that people understand, and its reads stay right.
 
-use narrows::wide_row::names::TableName;
+use narrows::schema::names::TableName;
 use narrows::wide_row::state::State;
 
 use crate::exactness::control::{Control, SHARDS};

@@ -1,15 +1,17 @@
 //! Partitions with more tombstones in one place than Cassandra reads at a time: a scan of the original finds every row once,
 //! in order and from every checkpoint, and verify compares every row.
 
-use narrows::pipeline::partition::Partition;
-use narrows::pipeline::scan::{Position, Scan};
+use narrows::pipeline::original::partition::Partition;
+use narrows::pipeline::original::scan::{Position, Scan};
 use narrows::pipeline::verify::{
     Checked, Difference, DifferenceKind, Patience, Verification, Verified, VerifyError,
 };
 use narrows::protocol::types::Cursor;
+use narrows::schema::bucket::Bucket;
+use narrows::schema::names::{PartitionKey, TableName};
 use narrows::schema::{ColumnRow, TableSchema};
-use narrows::wide_row::layout::{Bucket, Layout};
-use narrows::wide_row::names::{Generation, PartitionKey, TableName};
+use narrows::wide_row::layout::Layout;
+use narrows::wide_row::names::Generation;
 use tokio::task::LocalSet;
 
 use super::requests;

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use narrows::pipeline::report::now_seconds;
-use narrows::pipeline::survey::{Counted, Found, Survey};
-use narrows::wide_row::names::PartitionKey;
+use narrows::pipeline::original::survey::{Counted, Found, Survey};
+use narrows::pipeline::run::report::now_seconds;
+use narrows::schema::names::PartitionKey;
 use tokio::task::LocalSet;
 
 use super::requests;

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use narrows::wide_row::names::TableName;
+use narrows::schema::names::TableName;
 use narrows::wide_row::state::State;
 use narrows::wide_row::store::{Split, SplitId};
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use narrows::config::{RedisSettings, Secret, UpstreamTls};
-use narrows::wide_row::cache::Tier;
-use narrows::wide_row::shared_cache::{Fetched, SharedCacheError};
+use narrows::known::cache::Tier;
+use narrows::known::shared_cache::{Fetched, SharedCacheError};
 
 use super::{Proxy, fresh_id, settings};
 use crate::support::certificates::Authority;

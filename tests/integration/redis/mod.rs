@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use narrows::config::RedisSettings;
-use narrows::wide_row::cache::{Layouts, Tier, Timing};
-use narrows::wide_row::layout::{Bucket, Layout, LayoutId};
-use narrows::wide_row::names::{Generation, PartitionKey, TableName};
-use narrows::wide_row::shared_cache::{Fetched, SharedCache};
+use narrows::known::cache::{Layouts, Tier, Timing};
+use narrows::known::shared_cache::{Fetched, SharedCache};
+use narrows::schema::bucket::Bucket;
+use narrows::schema::names::{PartitionKey, TableName};
+use narrows::wide_row::layout::{Layout, LayoutId};
+use narrows::wide_row::names::Generation;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::support::PATIENCE;

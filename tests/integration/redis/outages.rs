@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use narrows::config::RedisSettings;
-use narrows::wide_row::breaker::FAILURES_MAX;
-use narrows::wide_row::cache::Tier;
+use narrows::known::breaker::FAILURES_MAX;
+use narrows::known::cache::Tier;
 use narrows::wide_row::layout::LayoutId;
 
 use super::{Proxy, await_stored, fresh_id, settings};

@@ -1,8 +1,8 @@
 //! What lies under a key: nothing, the layout, or anything else.
 
-use narrows::wide_row::cache::Tier;
+use narrows::known::cache::Tier;
+use narrows::known::shared_cache::Fetched;
 use narrows::wide_row::layout::{LAYOUT_BYTES_MAX, LayoutError, LayoutId};
-use narrows::wide_row::shared_cache::Fetched;
 
 use super::{Proxy, await_stored, fresh_id, layout, settings};
 use crate::support::redis::Redis;

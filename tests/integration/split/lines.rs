@@ -318,13 +318,13 @@ fn static_columns_reach_the_original(world: &mut World) {
         world.wire.write(&text, vec![], world.now);
     }
     world.wire.settle();
-    let table = narrows::wide_row::names::TableName::new(&world.keyspace.name, "pinned");
+    let table = narrows::schema::names::TableName::new(&world.keyspace.name, "pinned");
     eventually("it is seen", || world.control.is_seen(&table).then_some(()));
     // Somebody claims that it is split, which nobody should.
     let id = crate::exactness::control::Control::id(table, &[&1_i32.to_be_bytes()]);
     let known = world.proxy.metric_sum("narrows_filter_keys", "");
     let begun = world.control.begin(&id);
-    let bucket = narrows::wide_row::layout::Bucket {
+    let bucket = narrows::schema::bucket::Bucket {
         first: Vec::new(),
         row_count: 2,
         byte_count: 10,

@@ -15,7 +15,7 @@ use crate::support::proxy::Builder;
 use crate::support::random::Random;
 use crate::support::request::Value;
 use crate::support::{Cluster, Codec, Keyspace, Proxy, cluster, eventually};
-use narrows::wide_row::names::TableName;
+use narrows::schema::names::TableName;
 
 pub(super) const ANSWERED: &str = "narrows_proxy_split_reads_total{outcome=\"answered\"}";
 pub(super) const WENT_ON: &str = "narrows_proxy_split_reads_total{outcome=\"went_on_at_original\"}";

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread::sleep;
 use std::time::Duration;
 
-use narrows::wide_row::names::TableName;
+use narrows::schema::names::TableName;
 use narrows::wide_row::state::{Standing, State};
 use narrows::wide_row::store::{Detected, Split, SplitId};
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use narrows::wide_row::names::{PartitionKey, TableName};
+use narrows::schema::names::{PartitionKey, TableName};
+use narrows::watched::WatchedTable;
 use narrows::wide_row::store::{SplitId, Store};
-use narrows::wide_row::watched::WatchedTable;
 use scylla::client::session::Session;
 
 use crate::support::{Cluster, Keyspace, driver};

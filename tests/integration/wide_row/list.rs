@@ -1,9 +1,9 @@
 //! Splits read for people, and what they change of a watched table.
 
-use narrows::wide_row::names::{PartitionKey, TableName};
+use narrows::schema::names::{PartitionKey, TableName};
+use narrows::watched::Mode;
 use narrows::wide_row::state::{State, Step};
 use narrows::wide_row::store::{Listed, Split, SplitId};
-use narrows::wide_row::watched::Mode;
 
 use super::control::{Control, SHARDS, key_in_cql, split, table};
 use super::store::{complete, detect, lease, step};

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use narrows::wide_row::layout::{Bucket, Layout};
-use narrows::wide_row::lookup::{Doubt, Standing};
+use narrows::known::lookup::{Doubt, Standing};
+use narrows::schema::bucket::Bucket;
+use narrows::wide_row::layout::Layout;
 use narrows::wide_row::names::Generation;
 use narrows::wide_row::store::{Found, Outcome, SplitId};
 

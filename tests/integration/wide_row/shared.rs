@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use narrows::config::RedisSettings;
+use narrows::known::lookup::Standing;
+use narrows::known::shared_cache::SharedCache;
 use narrows::wide_row::layout::LayoutId;
-use narrows::wide_row::lookup::Standing;
-use narrows::wide_row::shared_cache::SharedCache;
 use tokio::runtime::Handle;
 
 use super::control::{Control, split};

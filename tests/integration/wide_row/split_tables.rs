@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use narrows::pipeline::cleanup::tables::drop_unused;
 use narrows::schema::TableSchema;
+use narrows::schema::bucket::Bucket;
+use narrows::schema::names::{PartitionKey, TableName};
 use narrows::wide_row::clock::unix_millis;
-use narrows::wide_row::layout::{Bucket, Layout, LayoutId};
-use narrows::wide_row::names::{Generation, PartitionKey, TableName};
+use narrows::wide_row::layout::{Layout, LayoutId};
+use narrows::wide_row::names::Generation;
 use narrows::wide_row::store::{Detected, Found, MadeTable, SplitId, Store};
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;

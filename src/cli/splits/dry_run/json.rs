@@ -4,8 +4,8 @@ use super::text::firsts;
 use super::{Outcome, Plan};
 use crate::cli::splits::list::json::{null, object, string, text};
 use crate::cli::splits::{constant, moment};
-use crate::pipeline::strategy::PartitionSplitStrategy;
-use crate::wide_row::layout::Bucket;
+use crate::pipeline::plan::strategy::PartitionSplitStrategy;
+use crate::schema::bucket::Bucket;
 use crate::wide_row::state::State;
 
 pub(super) fn line(plan: &Plan<'_>) -> String {

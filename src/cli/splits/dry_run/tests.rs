@@ -3,12 +3,12 @@
 use super::super::key::tests::{sensor_and_day, words};
 use super::super::stage::tests::split;
 use super::*;
-use crate::pipeline::cells::{Cell, Row};
+use crate::pipeline::original::cells::{Cell, Row};
+use crate::schema::names::TableName;
 use crate::schema::{Column, CqlType};
-use crate::wide_row::names::TableName;
+use crate::watched::WatchedTable;
 use crate::wide_row::state::State;
 use crate::wide_row::store::WatchedRow;
-use crate::wide_row::watched::WatchedTable;
 
 /// Milliseconds; the rows were written an hour before.
 const NOW: i64 = 1_700_000_000_000;

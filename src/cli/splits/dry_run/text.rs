@@ -5,9 +5,9 @@ use crate::cli::explain::lines::{Lines, counted, size};
 use crate::cli::splits::add::hindrance;
 use crate::cli::splits::{buckets, constant, moment, stage};
 use crate::pipeline::plan::Draft;
-use crate::pipeline::strategy::PartitionSplitStrategy;
+use crate::pipeline::plan::strategy::PartitionSplitStrategy;
 use crate::schema::ClusteringColumn;
-use crate::wide_row::layout::Bucket;
+use crate::schema::bucket::Bucket;
 use crate::wide_row::state::State;
 
 /// Of more, the first and the last are shown.

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::Found;
 use crate::cli::splits::key::KeyColumns;
 use crate::cli::splits::{constant, moment, stage};
-use crate::wide_row::names::TableName;
+use crate::schema::names::TableName;
 
 pub(super) fn lines(found: &[Found], keys: &BTreeMap<TableName, KeyColumns>) -> String {
     found.iter().map(|one| line(one, keys) + "\n").collect()

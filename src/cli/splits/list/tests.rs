@@ -4,7 +4,7 @@ use super::*;
 use crate::cli::ConfigFile;
 use crate::cli::splits::key::tests::{sensor_and_day, words};
 use crate::cli::splits::stage::tests::{progressing, split};
-use crate::wide_row::watched::WatchedTable;
+use crate::watched::WatchedTable;
 
 const NOW: i64 = 1_700_000_100_000;
 

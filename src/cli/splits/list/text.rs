@@ -6,7 +6,7 @@ use super::Found;
 use crate::cli::explain::lines::size;
 use crate::cli::splits::key::KeyColumns;
 use crate::cli::splits::{moment, stage};
-use crate::wide_row::names::TableName;
+use crate::schema::names::TableName;
 use crate::wide_row::state::State;
 
 const HEAD: [&str; COLUMNS] = [

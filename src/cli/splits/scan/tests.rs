@@ -2,8 +2,8 @@
 
 use super::super::key::tests::{sensor_and_day, words};
 use super::*;
-use crate::wide_row::names::TableName;
-use crate::wide_row::watched::Mode;
+use crate::schema::names::TableName;
+use crate::watched::Mode;
 
 fn reading() -> WatchedTable {
     WatchedTable::new(TableName::new("plant", "reading"))

@@ -4,7 +4,7 @@ use super::{End, Seen, Shown};
 use crate::cli::explain::lines::{counted, size};
 use crate::cli::splits::add::hindrance;
 use crate::cli::splits::key::KeyColumns;
-use crate::wide_row::watched::WatchedTable;
+use crate::watched::WatchedTable;
 
 const HEAD: [&str; 4] = ["KEY", "ROWS", "SIZE", "STATE"];
 /// Of those that could not be read, so many are named.

@@ -1,9 +1,9 @@
 //! What a split's state means in a sentence, and which commands make sense next. Pure.
 
 use crate::cli::splits::{Partition, stage};
+use crate::watched::{Mode, WatchedTable};
 use crate::wide_row::state::State;
 use crate::wide_row::store::Split;
-use crate::wide_row::watched::{Mode, WatchedTable};
 
 /// What the state means for reads and for what comes next.
 pub(super) fn meaning(split: &Split, table: &WatchedTable) -> String {

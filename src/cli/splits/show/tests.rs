@@ -3,9 +3,10 @@
 use super::*;
 use crate::cli::splits::key::tests::{sensor_and_day, words};
 use crate::cli::splits::stage::tests::{progressing, split};
-use crate::wide_row::names::{Generation, TableName};
+use crate::schema::names::TableName;
+use crate::watched::{Mode, WatchedTable};
+use crate::wide_row::names::Generation;
 use crate::wide_row::store::WatchedRow;
-use crate::wide_row::watched::{Mode, WatchedTable};
 
 const NOW: i64 = 1_700_000_100_000;
 

@@ -3,8 +3,8 @@
 use super::{Compared, Verdict};
 use crate::cli::splits::constant;
 use crate::cli::splits::list::json::{null, object, string, text};
-use crate::pipeline::finding::Demoted;
-use crate::wide_row::watched::Mode;
+use crate::pipeline::audit::finding::Demoted;
+use crate::watched::Mode;
 
 /// One object a line, for programs.
 pub(super) fn line(one: &Compared) -> String {

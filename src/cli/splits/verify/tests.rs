@@ -2,7 +2,7 @@
 
 use super::json::line;
 use super::*;
-use crate::wide_row::watched::Mode;
+use crate::watched::Mode;
 
 fn compared(verdict: Verdict) -> Compared {
     Compared {

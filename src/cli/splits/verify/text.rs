@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::{Compared, Seen, Verdict};
 use crate::cli::explain::lines::{counted, size};
-use crate::pipeline::finding::Demoted;
-use crate::wide_row::names::TableName;
-use crate::wide_row::watched::Mode;
+use crate::pipeline::audit::finding::Demoted;
+use crate::schema::names::TableName;
+use crate::watched::Mode;
 
 /// Said before anything is read.
 pub(super) fn heading(splits: usize) -> String {

@@ -5,9 +5,9 @@ use crate::cli::explain::lines::{counted, size};
 use crate::cli::splits::list::shortened;
 use crate::cli::splits::moment;
 use crate::cli::splits::stage::{self, Pace, Percent};
+use crate::watched::WatchedTable;
 use crate::wide_row::state::State;
 use crate::wide_row::store::Split;
-use crate::wide_row::watched::WatchedTable;
 
 /// All columns of a line but the name and the bar, with the gaps between them.
 const FIXED: usize = 2 + STATE + 2 + 1 + 4 + 2 + RATE + 2 + LEFT;
@@ -160,7 +160,7 @@ mod tests {
     use super::super::track::tests::tracked;
     use super::*;
     use crate::cli::splits::stage::tests::{progressing, split};
-    use crate::wide_row::names::TableName;
+    use crate::schema::names::TableName;
     use crate::wide_row::state::PostSplitData;
 
     const NOW: i64 = 1_700_000_100_000;

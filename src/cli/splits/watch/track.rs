@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::cli::splits::stage::{self, Pace, Seen};
-use crate::wide_row::names::{PartitionKey, TableName, Version};
+use crate::schema::names::{PartitionKey, TableName};
+use crate::watched::{Mode, WatchedTable};
+use crate::wide_row::names::Version;
 use crate::wide_row::state::State;
 use crate::wide_row::store::{ChangedRow, ShardReading, Split, SplitId};
-use crate::wide_row::watched::{Mode, WatchedTable};
 
 /// The pace is that of so many sights of a stage's progress.
 const SIGHTS_MAX: usize = 10;

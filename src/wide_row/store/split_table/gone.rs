@@ -5,7 +5,7 @@ use scylla::value::CqlTimestamp;
 use uuid::Uuid;
 
 use super::{Entry, Store, StoreError};
-use crate::wide_row::names::TableName;
+use crate::schema::names::TableName;
 use crate::wide_row::split_name::is_name;
 use crate::wide_row::store::cas::bind;
 

@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::{SCHEMA_TIMEOUT, Store, StoreError};
 use crate::schema::TableSchema;
+use crate::schema::names::TableName;
 use crate::statement::quoted;
-use crate::wide_row::names::TableName;
 use crate::wide_row::split_name::is_name;
 use crate::wide_row::store::cas::bind;
 

@@ -1,0 +1,89 @@
+//! Partitions with signs that may have other causes than their width. Only what comes back while the rest of the table is
+//! well says something about the partition.
+
+use std::time::{Duration, Instant};
+
+use super::partition::{Partition, table_fingerprint};
+use super::recent::Recent;
+use crate::schema::names::TableName;
+
+/// So many signs make a suspect.
+const SIGNS: u32 = 3;
+/// Signs closer to each other are one: a node that is down gives many in a short time.
+pub(super) const APART: Duration = Duration::from_secs(10);
+/// Signs are forgotten.
+const MEMORY: Duration = Duration::from_secs(600);
+/// So many reads of the table must have gone well for each sign of another partition, and at all.
+const WELL_PER_SIGN: u64 = 10;
+const SUSPECTS_MAX: usize = 10_000;
+const TABLES_MAX: usize = 4_096;
+
+pub(super) struct Suspects {
+    partitions: Recent<Partition, Suspect>,
+    /// Signs of each table, of whichever partition.
+    tables: Recent<u64, u64>,
+}
+
+struct Suspect {
+    signs: u32,
+    last: Instant,
+    /// All that came of it, also close to each other.
+    own_signs: u64,
+    /// What the table's counts were before the first.
+    well_before: u64,
+    signs_before: u64,
+}
+
+impl Suspects {
+    pub(super) fn new() -> Self {
+        Self {
+            partitions: Recent::new(SUSPECTS_MAX),
+            tables: Recent::new(TABLES_MAX),
+        }
+    }
+
+    /// Whether this sign makes the partition one to look at. `well`: how many reads of the table have gone well so far.
+    pub(super) fn add(
+        &mut self,
+        table: &TableName,
+        partition: Partition,
+        well: u64,
+        now: Instant,
+    ) -> bool {
+        self.partitions.expire(MEMORY, now);
+        let signs_before = self.count(table, now);
+        let Some(suspect) = self.partitions.get_mut(&partition) else {
+            let suspect = Suspect {
+                signs: 1,
+                last: now,
+                own_signs: 1,
+                well_before: well,
+                signs_before,
+            };
+            self.partitions.put(partition, suspect, now);
+            return false;
+        };
+        suspect.own_signs += 1;
+        if now.saturating_duration_since(suspect.last) < APART {
+            return false;
+        }
+        suspect.signs += 1;
+        suspect.last = now;
+        if suspect.signs < SIGNS {
+            return false;
+        }
+        let signs = (signs_before + 1).saturating_sub(suspect.signs_before);
+        let others = signs.saturating_sub(suspect.own_signs);
+        let well = well.saturating_sub(suspect.well_before);
+        self.partitions.remove(&partition);
+        well >= WELL_PER_SIGN.saturating_mul(others.saturating_add(1))
+    }
+
+    /// How many signs the table had before this one.
+    fn count(&mut self, table: &TableName, now: Instant) -> u64 {
+        let table = table_fingerprint(table);
+        let before = self.tables.get(&table).copied().unwrap_or(0);
+        self.tables.put(table, before + 1, now);
+        before
+    }
+}

@@ -1,0 +1,318 @@
+//! Following: how a proxy keeps knowing what is split. A full load at first, then one small poll a second; whatever
+//! changed is read again, and nothing else.
+//!
+//! `tables` follows the splits of one table, each in a task of its own, so that the load of a large one keeps no other
+//! waiting; `originals` notices that a watched table itself was dropped, altered or truncated by somebody else. Freshness
+//! counts from when a poll was sent, so a poll that hangs makes nothing fresh.
+
+mod originals;
+mod tables;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex, Notify, watch};
+use tokio::task::AbortHandle;
+use tokio::time::sleep;
+
+use crate::filter::{Policies, TableFilter, spec};
+use crate::known::clock::Clock;
+use crate::known::freshness::Freshness;
+use crate::known::metrics::{FollowMetrics, TableMetrics};
+use crate::known::slot::{StoreSlot, TableShards};
+use crate::known::snapshot;
+use crate::known::validate::Validations;
+use crate::known::{Known, Watched};
+use crate::schema::names::TableName;
+use crate::watched::{SHARDS_MAX, WatchedTable};
+use crate::wide_row::store::{Store, StoreError, WatchedRow};
+use originals::Originals;
+use tables::Followed;
+
+/// What a stored filter must agree on, beside its table's name. Nothing: reads are validated however old it is, and writes
+/// wait for the full load.
+const CONTEXT: &[u8] = b"";
+/// Filters are kept on disk this often, and at the end.
+const SAVE_EVERY: Duration = Duration::from_secs(300);
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+
+/// How to follow.
+#[derive(Clone)]
+pub struct Following {
+    pub poll_interval: Duration,
+    pub max_staleness: Duration,
+    /// Where filters are kept for the next start.
+    pub snapshots: Option<std::path::PathBuf>,
+    pub clock: Arc<dyn Clock>,
+    /// Where polls, readings and rebuilds run.
+    pub runtime: Handle,
+    /// Becomes true when everything was loaded once.
+    pub loaded: watch::Sender<bool>,
+    /// Somebody changed the schema, perhaps that of a watched table.
+    pub schema_changed: Arc<Notify>,
+}
+
+impl Following {
+    /// Nothing is known yet.
+    pub fn freshness(&self) -> Freshness {
+        Freshness::new(self.clock.clone(), self.max_staleness)
+    }
+}
+
+/// Follows the list of watched tables, and has each of them followed.
+pub struct Follower {
+    following: Following,
+    known: Arc<Known>,
+    slot: Arc<StoreSlot>,
+    followed: HashMap<TableName, Task>,
+    /// Locked by the one check that is under way.
+    originals: Arc<Mutex<Originals>>,
+    metrics: FollowMetrics,
+    trouble: Trouble,
+}
+
+/// A table and the task that follows it, which ends with this.
+struct Task {
+    followed: Arc<Followed>,
+    /// `None` before the store could be reached.
+    task: Option<AbortHandle>,
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+impl Follower {
+    pub fn new(following: Following, known: Arc<Known>, slot: Arc<StoreSlot>) -> Self {
+        Self {
+            following,
+            known,
+            slot,
+            followed: HashMap::new(),
+            originals: Arc::default(),
+            metrics: FollowMetrics::register(),
+            trouble: Trouble::default(),
+        }
+    }
+
+    /// Watches tables before the store could be reached: with the filters of the last run, where they were kept. Reads
+    /// files, so not for a thread that others wait for.
+    pub fn begin(&mut self, tables: &[WatchedTable]) {
+        for table in tables {
+            let stored = self.stored_filter(table);
+            self.watch(table.clone(), stored);
+        }
+        self.publish();
+    }
+
+    /// Follows for ever.
+    pub async fn run(&mut self, store: Arc<Store>) {
+        let known = self.known.clone();
+        let mut saved = Instant::now();
+        loop {
+            let sent = self.following.clock.now();
+            let rows = store.read_watched().await;
+            self.metrics.count(&rows);
+            let result = rows.map(|rows| {
+                self.adopt(&rows, &store);
+                known.catalog.record(sent);
+                self.check_originals(rows, &store);
+                self.following.tell_when_loaded(&known);
+            });
+            self.trouble.report(result, "the list of watched tables");
+            self.show_ages();
+            if saved.elapsed() > SAVE_EVERY {
+                saved = Instant::now();
+                tokio::task::spawn_blocking(self.saving());
+            }
+            tokio::select! {
+                () = self.following.pause(&known.catalog) => {}
+                () = self.following.schema_changed.notified() => sleep(PAUSE_MIN).await,
+            }
+        }
+    }
+
+    /// Takes over the list of watched tables. One whose shards or filters changed is loaded anew.
+    fn adopt(&mut self, rows: &[WatchedRow], store: &Arc<Store>) {
+        let before = self.followed.len();
+        self.followed
+            .retain(|name, _| rows.iter().any(|row| row.table.name == *name));
+        let mut changed = self.followed.len() != before;
+        for row in rows {
+            let followed = self.followed.get(&row.table.name);
+            match followed.map(|task| (task, task.followed.watched.settings())) {
+                Some((_, settings)) if *settings == row.table => {}
+                Some((task, settings)) if settings.is_followed_like(&row.table) => {
+                    task.followed.watched.set_settings(row.table.clone());
+                }
+                _ => {
+                    self.watch(row.table.clone(), None);
+                    changed = true;
+                }
+            }
+        }
+        if changed {
+            self.publish();
+        }
+        for row in rows {
+            if let Some(task) = self.followed.get_mut(&row.table.name) {
+                let watched = &task.followed.watched;
+                watched.set_seen(!row.is_first_sight(), row.seen.table_id);
+                task.keep_running(&self.following, store);
+            }
+        }
+    }
+
+    fn watch(&mut self, table: WatchedTable, stored: Option<TableFilter>) {
+        let name = table.name.clone();
+        if table.is_sound() {
+            tracing::info!(table = %name, mode = table.mode.as_str(), shards = table.shards, "watching");
+        } else {
+            // With another number we would look for splits where there are none.
+            tracing::error!(
+                table = %name,
+                shards = table.shards,
+                "watched_table has a number of shards that is not a power of two up to {SHARDS_MAX}; nothing is known \
+                 of the table, and writes to it are refused"
+            );
+        }
+        let watched = Arc::new(self.watched(table, stored));
+        let task = Task {
+            followed: Arc::new(Followed::new(
+                watched,
+                self.known.clone(),
+                self.following.clone(),
+            )),
+            task: None,
+        };
+        self.followed.insert(name, task);
+    }
+
+    fn watched(&self, table: WatchedTable, stored: Option<TableFilter>) -> Watched {
+        let metrics = TableMetrics::register(&table.name);
+        let shards = table.shards.min(SHARDS_MAX);
+        let filter = stored.unwrap_or_else(|| TableFilter::new(policies(&table), shards as usize));
+        metrics.show_filter(&filter.stats());
+        let reader = TableShards {
+            store: self.slot.clone(),
+            table: table.name.clone(),
+        };
+        let runtime = self.following.runtime.clone();
+        let validations =
+            Validations::new(Arc::new(reader), shards, runtime, metrics.validations());
+        let freshness = self.following.freshness();
+        Watched::new(table, filter, freshness, validations, metrics)
+    }
+
+    fn stored_filter(&self, table: &WatchedTable) -> Option<TableFilter> {
+        let directory = self.following.snapshots.as_ref()?;
+        let shards = table.shards as usize;
+        snapshot::load(directory, &table.name, CONTEXT, policies(table), shards)
+    }
+
+    fn publish(&self) {
+        let followed = self.followed.values();
+        let watched = followed.map(|task| task.followed.watched.clone());
+        self.known.set(watched);
+    }
+
+    /// Beside the polls: it may write, and wait for nodes that hang.
+    fn check_originals(&self, rows: Vec<WatchedRow>, store: &Arc<Store>) {
+        if let Ok(mut originals) = self.originals.clone().try_lock_owned() {
+            let (store, known) = (store.clone(), self.known.clone());
+            let check = async move { originals.check(&store, &rows, &known).await };
+            self.following.runtime.spawn(check);
+        }
+    }
+
+    /// Here and not where tables are polled, so that a poll that hangs is seen to age.
+    fn show_ages(&self) {
+        self.metrics.show_age(self.known.catalog.since_refresh());
+        for watched in self.known.tables() {
+            watched.metrics.show_age(watched.freshness.since_refresh());
+        }
+    }
+
+    /// Keeps the filters of tables that were loaded for the next start, when called; blocks.
+    pub fn saving(&self) -> impl FnOnce() + Send + 'static {
+        let mut loaded = self.known.tables();
+        loaded.retain(|watched| watched.freshness.is_loaded());
+        let directory = self.following.snapshots.clone();
+        move || {
+            let Some(directory) = directory else {
+                return;
+            };
+            for watched in loaded {
+                let table = watched.name();
+                if let Err(error) = snapshot::save(&directory, table, &watched.filter, CONTEXT) {
+                    tracing::warn!(%table, %error, "the filter was not kept for the next start");
+                }
+            }
+        }
+    }
+}
+
+impl Following {
+    fn tell_when_loaded(&self, known: &Known) {
+        if known.is_loaded() {
+            let first = |loaded: &mut bool| !std::mem::replace(loaded, true);
+            self.loaded.send_if_modified(first);
+        }
+    }
+
+    /// Until the next poll is due, or somebody needs it; a store that fails at once is not asked all the time.
+    async fn pause(&self, freshness: &Freshness) {
+        tokio::select! {
+            () = sleep(self.poll_interval) => {}
+            () = freshness.wanted() => sleep(PAUSE_MIN).await,
+        }
+    }
+}
+
+impl Task {
+    /// Begins to follow, also again after a panic, which ends the task.
+    fn keep_running(&mut self, following: &Following, store: &Arc<Store>) {
+        let runs = self.task.as_ref().is_some_and(|task| !task.is_finished());
+        if runs || !self.followed.watched.settings().is_sound() {
+            return;
+        }
+        let (followed, store) = (self.followed.clone(), store.clone());
+        let task = following.runtime.spawn(followed.run(store));
+        self.task = Some(task.abort_handle());
+    }
+}
+
+/// The trouble that was told last: the same every second is not news.
+#[derive(Default)]
+struct Trouble(Option<String>);
+
+impl Trouble {
+    fn report(&mut self, result: Result<(), StoreError>, what: &str) {
+        match result.map_err(|error| error.to_string()) {
+            Ok(()) => {
+                if self.0.take().is_some() {
+                    tracing::info!("{what} can be followed again");
+                }
+            }
+            Err(error) if self.0.as_ref() == Some(&error) => {}
+            Err(error) => {
+                tracing::warn!(%error, "{what} cannot be followed; writes to watched tables wait, reads go on");
+                self.0 = Some(error);
+            }
+        }
+    }
+}
+
+/// A policy that this version does not know must not stop it: the default answers the same, only at another price.
+fn policies(table: &WatchedTable) -> Policies {
+    spec::parse(&table.filter).unwrap_or_else(|error| {
+        tracing::warn!(table = %table.name, %error, "filter not understood, using the default");
+        spec::parse(&spec::DEFAULT.map(str::to_owned)).expect("the default is understood")
+    })
+}

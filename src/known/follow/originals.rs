@@ -1,0 +1,236 @@
+//! Notices that a watched table itself was changed by somebody else: dropped, made anew, altered or truncated. Its
+//! splits are then no copies of it any more, and go out of service together.
+//!
+//! What was last seen is in the store, not here: a change made while no proxy ran is noticed by the next one.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use crate::known::{Known, Watched};
+use crate::schema::names::TableName;
+use crate::wide_row::names::Version;
+use crate::wide_row::store::{Described, NodeFacts, SeenTable, Store, StoreError, WatchedRow};
+
+#[derive(Default)]
+pub(super) struct Originals {
+    /// Since when the nodes do not agree.
+    unclear_since: Option<Instant>,
+    schema_versions: BTreeMap<Uuid, Uuid>,
+    described: HashMap<TableName, Described>,
+}
+
+/// How a table differs from what was last seen of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Dropped,
+    MadeAnew,
+    Altered,
+    Truncated,
+}
+
+/// For so long the schema of a table is believed while nodes take over a change, as on a node that has not got it yet.
+const UNCLEAR_MAX: Duration = Duration::from_secs(5);
+
+impl Originals {
+    fn is_unclear(&self) -> bool {
+        self.unclear_since
+            .is_some_and(|since| since.elapsed() > UNCLEAR_MAX)
+    }
+
+    /// Compares every watched table with what was last seen of it. What cannot be found out now is found out by the
+    /// next poll.
+    pub(super) async fn check(&mut self, store: &Store, rows: &[WatchedRow], known: &Arc<Known>) {
+        let nodes = store.read_nodes().await;
+        if let Err(error) = self.describe(store, rows, &nodes).await {
+            tracing::debug!(%error, "the watched tables could not be described, trying again");
+        }
+        for row in rows.iter().filter(|row| row.table.is_sound()) {
+            // Truncations are compared whatever the nodes think of the schema.
+            let described = self.described.get(&row.table.name);
+            let unchanged = Described {
+                table_id: row.seen.table_id,
+                columns: row.seen.columns,
+                schema: None,
+            };
+            let now = seen_now(described.unwrap_or(&unchanged), &row.seen, &nodes);
+            let is_seen = now == row.seen && !row.is_first_sight();
+            let TableName { keyspace, table } = &row.table.name;
+            if let Some(watched) = known.table(keyspace, table) {
+                match described {
+                    // Not sooner than that is written down: nothing may be split of a table that others know otherwise.
+                    Some(described) if is_seen => watched.set_schema(described),
+                    Some(_) => watched.forget_schema(),
+                    // Most changes are of other tables.
+                    None if !self.is_unclear() => {}
+                    None => {
+                        watched.forget_schema();
+                        learn_key(store, &watched).await;
+                    }
+                }
+            }
+            if is_seen {
+                continue;
+            }
+            if let Err(error) = take_over(store, row, &now, known).await {
+                let table = &row.table.name;
+                tracing::warn!(%table, %error, "a change of the table could not be written down, trying again");
+            }
+        }
+    }
+
+    /// Reads the tables' descriptions again whenever a node's schema changed, once all nodes have the same.
+    async fn describe(
+        &mut self,
+        store: &Store,
+        rows: &[WatchedRow],
+        nodes: &[NodeFacts],
+    ) -> Result<(), StoreError> {
+        let versions: BTreeMap<Uuid, Uuid> = nodes
+            .iter()
+            .filter_map(|node| Some((node.host_id, node.schema_version?)))
+            .collect();
+        let agreed = versions
+            .values()
+            .all(|version| versions.values().next() == Some(version));
+        let missing = |row: &&WatchedRow| !self.described.contains_key(&row.table.name);
+        if agreed && !versions.is_empty() {
+            self.unclear_since = None;
+        } else {
+            self.unclear_since.get_or_insert_with(Instant::now);
+            // Some describe what is no more, others what is not yet: compare nothing.
+            self.described.clear();
+            return Ok(());
+        }
+        if versions != self.schema_versions || rows.iter().any(|row| missing(&row)) {
+            self.described.clear();
+            for row in rows {
+                let described = store.describe(&row.table.name).await?;
+                self.described.insert(row.table.name.clone(), described);
+            }
+            self.schema_versions = versions;
+        }
+        Ok(())
+    }
+}
+
+/// While nodes of two versions run side by side they never agree; writes need the partition key all the same.
+async fn learn_key(store: &Store, watched: &Watched) {
+    if !watched.is_described() {
+        match store.describe(watched.name()).await {
+            Ok(described) => watched.set_key_schema(&described),
+            Err(error) => tracing::debug!(%error, "a watched table could not be described"),
+        }
+    }
+}
+
+/// What is to be seen of a table now. Truncations of nodes that do not answer stay as they were.
+fn seen_now(described: &Described, before: &SeenTable, nodes: &[NodeFacts]) -> SeenTable {
+    let mut truncations = before.truncations.clone();
+    for node in nodes {
+        let time = described.table_id.and_then(|id| node.truncated_at.get(&id));
+        if let Some(time) = time {
+            let newest = truncations.entry(node.host_id).or_insert(*time);
+            *newest = (*newest).max(*time);
+        }
+    }
+    SeenTable {
+        table_id: described.table_id,
+        columns: described.columns,
+        truncations,
+    }
+}
+
+/// `None`: nothing changed, or it is seen for the first time.
+fn change(before: &SeenTable, now: &SeenTable) -> Option<Change> {
+    match (before.table_id, now.table_id) {
+        (None, _) => None,
+        (Some(_), None) => Some(Change::Dropped),
+        (Some(before), Some(now)) if before != now => Some(Change::MadeAnew),
+        _ if before.columns != now.columns => Some(Change::Altered),
+        _ if before.truncations != now.truncations => Some(Change::Truncated),
+        _ => None,
+    }
+}
+
+/// The splits first: only when they are out of service may it be written down that the change was seen.
+async fn take_over(
+    store: &Store,
+    row: &WatchedRow,
+    now: &SeenTable,
+    known: &Known,
+) -> Result<(), StoreError> {
+    let table = &row.table.name;
+    if row.is_first_sight() {
+        // Splits that are there already were made while the table was watched before. Who wrote since, nobody knows.
+        let shards = store.read_shards(table, row.table.shards).await?;
+        if shards.iter().any(|shard| shard.version > Version(0)) {
+            store.take_out_of_service(table, row.table.shards).await?;
+            tracing::warn!(%table, "the table is watched again; its earlier splits are out of service");
+        }
+    } else if let Some(change) = change(&row.seen, now) {
+        store.take_out_of_service(table, row.table.shards).await?;
+        tracing::warn!(%table, ?change, "the table was changed; all its splits are out of service");
+        if let Some(watched) = known.table(&table.keyspace, &table.table) {
+            watched.metrics.out_of_service.increment(1);
+        }
+    }
+    store.set_seen(row, now).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(host: u128, truncated: &[(u128, i64)]) -> NodeFacts {
+        let by_table = truncated
+            .iter()
+            .map(|(table, time)| (Uuid::from_u128(*table), *time));
+        NodeFacts {
+            host_id: Uuid::from_u128(host),
+            schema_version: None,
+            truncated_at: by_table.collect(),
+        }
+    }
+
+    fn described(table: Option<u128>, columns: i64) -> Described {
+        Described {
+            table_id: table.map(Uuid::from_u128),
+            columns: table.map(|_| columns),
+            schema: None,
+        }
+    }
+
+    #[test]
+    fn every_change_is_told_from_the_first_sight_and_from_none() {
+        let nodes = [node(1, &[(7, 100), (8, 500)]), node(2, &[(7, 101)])];
+        let first = seen_now(&described(Some(7), 3), &SeenTable::default(), &nodes);
+        assert_eq!(change(&SeenTable::default(), &first), None);
+        let after = |table, nodes: &[NodeFacts]| {
+            let now = seen_now(&table, &first, nodes);
+            change(&first, &now)
+        };
+        assert_eq!(after(described(Some(7), 3), &nodes), None);
+        assert_eq!(after(described(None, 0), &nodes), Some(Change::Dropped));
+        assert_eq!(after(described(Some(8), 3), &nodes), Some(Change::MadeAnew));
+        assert_eq!(after(described(Some(7), 4), &nodes), Some(Change::Altered));
+        let truncated = [node(1, &[(7, 100)]), node(2, &[(7, 102)])];
+        assert_eq!(
+            after(described(Some(7), 3), &truncated),
+            Some(Change::Truncated)
+        );
+    }
+
+    #[test]
+    fn a_node_that_does_not_answer_changes_nothing() {
+        let nodes = [node(1, &[(7, 100)]), node(2, &[(7, 101)])];
+        let first = seen_now(&described(Some(7), 3), &SeenTable::default(), &nodes);
+        let now = seen_now(&described(Some(7), 3), &first, &nodes[..1]);
+        assert_eq!(now, first);
+        // Nor does one that lost its memory.
+        let now = seen_now(&described(Some(7), 3), &first, &[node(1, &[])]);
+        assert_eq!(now, first);
+    }
+}

@@ -1,0 +1,183 @@
+//! Is this partition split, and how? Asked after the filter said "maybe".
+//!
+//! The rule: what cannot be found out in time is a doubt, and every doubt is answered from the original, which is always
+//! complete. An answer is never older than the request: the shard's version is validated by a read that was sent after the
+//! request arrived, and what is remembered of the key counts only if nothing changed since.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use moka::future::Cache;
+use moka::ops::compute::{CompResult, Op};
+use tokio::time::timeout;
+
+use super::cache::Layouts;
+use super::metrics::Answer;
+use super::slot::StoreSlot;
+use super::view::{Judged, SeenKey};
+use crate::filter::Target;
+use crate::known::Watched;
+use crate::schema::names::PartitionKey;
+use crate::wide_row::layout::{Layout, LayoutId};
+use crate::wide_row::names::Generation;
+use crate::wide_row::store::{ShardReading, SplitId, StoreError};
+
+/// A change may come between validation and the read of the key; three in a row are somebody's storm.
+const ATTEMPTS_MAX: usize = 3;
+const KEY_DEADLINE: Duration = Duration::from_millis(500);
+/// What an entry of the memory of keys needs beside its key, about.
+const ENTRY_BYTES: usize = 250;
+
+/// What a partition is, as of now.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Standing {
+    Split(Arc<Layout>),
+    NotSplit,
+    Doubt(Doubt),
+}
+
+/// Why it could not be found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doubt {
+    /// Nobody has looked at the original yet since it is watched.
+    Unseen,
+    /// The shard could not be read in time.
+    Validation,
+    /// The key could not be read in time.
+    Key,
+    /// It changed again and again.
+    Moving,
+    /// The layout could not be read in time, or is not there.
+    Layout,
+}
+
+pub struct Lookup {
+    store: Arc<StoreSlot>,
+    keys: Cache<SplitId, SeenKey>,
+    layouts: Layouts,
+}
+
+impl Lookup {
+    pub fn new(store: Arc<StoreSlot>, key_bytes: u64, layouts: Layouts) -> Self {
+        let weigh = |id: &SplitId, _: &SeenKey| {
+            let names = id.table.keyspace.len() + id.table.table.len();
+            u32::try_from(ENTRY_BYTES + names + id.key.bytes().len()).unwrap_or(u32::MAX)
+        };
+        let keys = Cache::builder().max_capacity(key_bytes).weigher(weigh);
+        Self {
+            store,
+            keys: keys.build(),
+            layouts,
+        }
+    }
+
+    /// How the partition was split when that was last found out; worth nothing until [`Self::find`] says the same.
+    pub async fn remembered(&self, watched: &Watched, key: &PartitionKey) -> Option<Arc<Layout>> {
+        let id = watched.split(key.clone());
+        let generation = self.keys.get(&id).await?.served()?;
+        let id = LayoutId {
+            table: id.table,
+            key: id.key,
+            generation,
+        };
+        self.layouts.remembered(&id).await
+    }
+
+    /// The partition's standing, no older than this call.
+    pub async fn find(&self, watched: &Watched, key: &PartitionKey) -> Standing {
+        let standing = self.find_uncounted(watched, key).await;
+        watched.metrics.count_answer(match standing {
+            Standing::Split(_) => Answer::Split,
+            Standing::NotSplit => Answer::NotSplit,
+            Standing::Doubt(_) => Answer::Doubt,
+        });
+        standing
+    }
+
+    async fn find_uncounted(&self, watched: &Watched, key: &PartitionKey) -> Standing {
+        if !watched.is_seen() {
+            return Standing::Doubt(Doubt::Unseen);
+        }
+        let id = watched.split(key.clone());
+        match self.generation(watched, &id).await {
+            Ok(Some(generation)) => self.layout(id, generation).await,
+            Ok(None) => Standing::NotSplit,
+            Err(doubt) => Standing::Doubt(doubt),
+        }
+    }
+
+    /// The generation in service.
+    async fn generation(
+        &self,
+        watched: &Watched,
+        id: &SplitId,
+    ) -> Result<Option<Generation>, Doubt> {
+        for _ in 0..ATTEMPTS_MAX {
+            let shard = watched.validations.validate(id.shard).await;
+            let shard = shard.map_err(|_| Doubt::Validation)?;
+            let remembered = self.keys.get(id).await;
+            let current = |seen: &SeenKey| seen.judged_by(&shard) != Judged::Outdated;
+            let seen = match remembered.filter(current) {
+                Some(seen) => Some(seen),
+                None => self.read_key(id, &shard).await?,
+            };
+            match seen.map(|seen| (seen.judged_by(&shard), seen)) {
+                Some((Judged::InService(generation), _)) => return Ok(Some(generation)),
+                Some((Judged::NotInService, seen)) => {
+                    if !seen.is_guarded() {
+                        let target = Target::key(id.key.bytes());
+                        watched.metrics.count_false_positive(&target);
+                    }
+                    return Ok(None);
+                }
+                Some((Judged::Outdated, _)) | None => {}
+            }
+        }
+        Err(Doubt::Moving)
+    }
+
+    /// Reads the key, unless another request is just doing so; for one key one read is under way. `None`: something changed
+    /// between the two reads.
+    async fn read_key(&self, id: &SplitId, shard: &ShardReading) -> Result<Option<SeenKey>, Doubt> {
+        let computed = self
+            .keys
+            .entry_by_ref(id)
+            .and_try_compute_with(async |before| {
+                let known =
+                    before.is_some_and(|entry| entry.value().judged_by(shard) != Judged::Outdated);
+                if known {
+                    return Ok::<_, StoreError>(Op::Nop);
+                }
+                let reading = self.store.get()?.read_key(id).await?;
+                Ok(match SeenKey::new(&reading, shard) {
+                    Some(seen) => Op::Put(seen),
+                    None => Op::Remove,
+                })
+            });
+        match timeout(KEY_DEADLINE, computed).await {
+            Ok(Ok(
+                CompResult::Inserted(entry)
+                | CompResult::ReplacedWith(entry)
+                | CompResult::Unchanged(entry),
+            )) => Ok(Some(entry.into_value())),
+            Ok(Ok(CompResult::Removed(_) | CompResult::StillNone(_))) => Ok(None),
+            Ok(Err(_)) | Err(_) => Err(Doubt::Key),
+        }
+    }
+
+    async fn layout(&self, id: SplitId, generation: Generation) -> Standing {
+        let id = LayoutId {
+            table: id.table,
+            key: id.key,
+            generation,
+        };
+        let read = async || self.store.get()?.read_layout(&id).await;
+        match self.layouts.get(&id, read).await {
+            Ok(found) => match found.layout {
+                Some(layout) => Standing::Split(layout),
+                None => Standing::Doubt(Doubt::Layout),
+            },
+            Err(_) => Standing::Doubt(Doubt::Layout),
+        }
+    }
+}

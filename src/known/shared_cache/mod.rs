@@ -1,0 +1,215 @@
+//! Layouts in a Redis that a fleet of proxies shares: the tier that spares Cassandra, and that may vanish at any time.
+//!
+//! Nothing here is ever an error to a caller: whatever Redis does, the answer is a layout that is proven to be the right
+//! one, or a word why there is none, within the deadline. `link` is the connection, `error` says what failed. No key and
+//! no credential reaches a log.
+
+mod error;
+mod link;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use metrics::{Gauge, gauge};
+use rustls::ClientConfig;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+pub use error::SharedCacheError;
+
+use crate::config::RedisSettings;
+use crate::known::breaker::{Admission, Breaker, Change};
+use crate::tls::{self, TlsError};
+use crate::wide_row::layout::{LAYOUT_BYTES_MAX, Layout, LayoutError, LayoutId};
+use link::Link;
+
+pub(super) const BREAKER_OPEN: &str = "narrows_redis_breaker_open";
+
+/// Layouts on their way to Redis; more are dropped, since the next proxy that misses one brings it again.
+const PUTS_MAX: usize = 64;
+
+/// What the shared cache said.
+#[derive(Debug, PartialEq)]
+pub enum Fetched {
+    Hit(Layout),
+    Miss,
+    /// There is a value, and it is not this layout.
+    Ignored(LayoutError),
+    Failed(SharedCacheError),
+    /// Not asked: it failed too often just now.
+    Skipped,
+}
+
+/// Clones share one connection.
+#[derive(Clone)]
+pub struct SharedCache {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    link: Link,
+    breaker: Mutex<Breaker>,
+    breaker_open: Gauge,
+    runtime: Handle,
+    puts: Arc<Semaphore>,
+    timeout: Duration,
+    entry_ttl: Duration,
+}
+
+impl SharedCache {
+    /// Reads the TLS files and connects to nothing yet. `runtime` carries the connection: it must outlive all others.
+    pub fn new(settings: RedisSettings, runtime: Handle) -> Result<Self, TlsError> {
+        let tls = settings.tls.as_ref().map(tls::load_upstream).transpose()?;
+        let inner = Inner {
+            breaker: Mutex::default(),
+            breaker_open: gauge!(BREAKER_OPEN),
+            puts: Arc::new(Semaphore::new(PUTS_MAX)),
+            timeout: settings.timeout,
+            entry_ttl: settings.entry_ttl,
+            link: Link::new(settings, tls, runtime.clone()),
+            runtime,
+        };
+        inner.breaker_open.set(0);
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// Certificates for connections from now on.
+    pub fn set_tls(&self, tls: Option<Arc<ClientConfig>>) {
+        self.inner.link.set_tls(tls);
+    }
+
+    /// Answers within the configured time, from any runtime.
+    pub async fn get(&self, id: &LayoutId) -> Fetched {
+        let Some(question) = Question::start(&self.inner) else {
+            return Fetched::Skipped;
+        };
+        let fetched = question.ask(self.inner.fetch(id)).await;
+        match fetched {
+            // A key that is not there reads as an empty text.
+            Ok(bytes) if bytes.is_empty() => Fetched::Miss,
+            Ok(bytes) => match Layout::decode(&bytes, id) {
+                Ok(layout) => Fetched::Hit(layout),
+                Err(error) => Fetched::Ignored(error),
+            },
+            Err(SharedCacheError::OtherType) => Fetched::Ignored(LayoutError::NotALayout),
+            Err(error) => Fetched::Failed(error),
+        }
+    }
+
+    /// Offers a layout to the fleet. Returns at once; whether it arrived does not matter to anybody.
+    pub fn put(&self, layout: &Layout) {
+        // Only a question that somebody waits for finds out whether Redis is back.
+        if self.inner.breaker().is_open() {
+            return;
+        }
+        let Ok(permit) = self.inner.puts.clone().try_acquire_owned() else {
+            return;
+        };
+        // A layout that has no encoding cannot be shared; the other tiers still serve it.
+        let Ok(bytes) = layout.encode() else {
+            return;
+        };
+        let (inner, key) = (self.inner.clone(), layout.id().shared_key());
+        self.inner.runtime.spawn(async move {
+            let _permit = permit;
+            if let Some(question) = Question::start(&inner) {
+                let stored = question.ask(inner.store(&key, &bytes)).await;
+                if let Err(reason) = stored {
+                    tracing::debug!(%reason, "a layout did not reach the shared cache");
+                }
+            }
+        });
+    }
+}
+
+impl Inner {
+    /// A range and not the whole: whatever lies under the key, no more than a layout's size is ever held in memory.
+    async fn fetch(&self, id: &LayoutId) -> Result<Vec<u8>, SharedCacheError> {
+        let mut connection = self.link.connection().await?;
+        let mut command = redis::cmd("GETRANGE");
+        command.arg(id.shared_key()).arg(0).arg(LAYOUT_BYTES_MAX);
+        Ok(command.query_async(&mut connection).await?)
+    }
+
+    async fn store(&self, key: &str, bytes: &[u8]) -> Result<(), SharedCacheError> {
+        let mut connection = self.link.connection().await?;
+        let seconds = self.entry_ttl.as_secs().max(1);
+        let mut command = redis::cmd("SET");
+        command.arg(key).arg(bytes).arg("EX").arg(seconds);
+        Ok(command.query_async(&mut connection).await?)
+    }
+
+    fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn report(&self, admission: Admission, failure: Option<&SharedCacheError>) {
+        let mut breaker = self.breaker();
+        let change = match failure {
+            None => breaker.succeeded(admission),
+            Some(_) => breaker.failed(admission, Instant::now()),
+        };
+        self.breaker_open
+            .set(f64::from(u8::from(breaker.is_open())));
+        drop(breaker);
+        let reason = failure.map(ToString::to_string).unwrap_or_default();
+        match change {
+            Change::Unchanged => return,
+            Change::Closed => tracing::info!("the shared cache answers again"),
+            Change::StaysOpen => tracing::debug!(reason, "the shared cache still fails"),
+            Change::Opened => {
+                tracing::warn!(
+                    reason,
+                    "the shared cache fails, layouts come from Cassandra"
+                );
+            }
+        }
+        if failure.is_some() {
+            self.link.drop_connection();
+        }
+    }
+}
+
+/// One question that the breaker admitted. Its outcome is reported in any case, also when nobody waits for it any more.
+struct Question<'a> {
+    inner: &'a Inner,
+    admission: Admission,
+    reported: bool,
+}
+
+impl<'a> Question<'a> {
+    fn start(inner: &'a Inner) -> Option<Self> {
+        let admission = inner.breaker().admit(Instant::now())?;
+        Some(Self {
+            inner,
+            admission,
+            reported: false,
+        })
+    }
+
+    async fn ask<T>(
+        mut self,
+        answer: impl Future<Output = Result<T, SharedCacheError>>,
+    ) -> Result<T, SharedCacheError> {
+        let answer = tokio::time::timeout(self.inner.timeout, answer).await;
+        let answer = answer.unwrap_or(Err(SharedCacheError::Timeout));
+        let failure = answer.as_ref().err();
+        let failure = failure.filter(|error| **error != SharedCacheError::OtherType);
+        self.inner.report(self.admission, failure);
+        self.reported = true;
+        answer
+    }
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        if !self.reported {
+            let mut breaker = self.inner.breaker();
+            breaker.abandoned(self.admission, Instant::now());
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Watched tables for tests: nobody follows them, so nothing is known of their splits.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::clock::BootClock;
+use super::freshness::Freshness;
+use super::metrics::TableMetrics;
+use super::slot::{StoreSlot, TableShards};
+use super::validate::Validations;
+use crate::filter::{FusePolicy, Policies, TableFilter};
+use crate::known::{Known, Watched};
+use crate::watched::WatchedTable;
+
+pub(crate) fn known() -> Known {
+    Known::new(freshness())
+}
+
+fn freshness() -> Freshness {
+    Freshness::new(Arc::new(BootClock), Duration::from_secs(60))
+}
+
+/// Within a runtime, where it would validate.
+pub(crate) fn watched(settings: WatchedTable) -> Arc<Watched> {
+    let metrics = TableMetrics::register(&settings.name);
+    let reader = TableShards {
+        store: Arc::new(StoreSlot::default()),
+        table: settings.name.clone(),
+    };
+    let validations = Validations::new(
+        Arc::new(reader),
+        settings.shards,
+        Handle::current(),
+        metrics.validations(),
+    );
+    let policies = Policies::from([Arc::new(FusePolicy) as _]);
+    let filter = TableFilter::new(policies, settings.shards as usize);
+    let watched = Watched::new(settings, filter, freshness(), validations, metrics);
+    Arc::new(watched)
+}

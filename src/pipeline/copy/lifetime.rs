@@ -1,0 +1,197 @@
+//! How long rows live on by their markers. A marker cannot be read: its row is there, or not, at some `now_in_seconds`.
+//!
+//! Only rows whose cells all expire are asked for. Any other row is there as long as its lasting cell is, marker or not.
+
+use std::collections::HashSet;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use crate::pipeline::original::cells::{Row, key_is};
+use crate::pipeline::original::partition::{ALL, Partition};
+use crate::pipeline::original::requests::Requests;
+use crate::pipeline::original::scan::{ScanError, original};
+use crate::protocol::types::{Cursor, Value};
+use crate::rewrite::rows::Page;
+use crate::schema::TableSchema;
+use crate::statement::quoted;
+use crate::upstream::pool::SubRead;
+
+/// The latest second that every version understands; and the last that 5.0 does, which reads it unsigned. To 4.1, where
+/// nothing expires so late, that one is long ago, and everything is alive.
+const LAST_SECONDS: [u32; 2] = [i32::MAX as u32, u32::MAX - 1];
+const PAGE_ROWS: i32 = 5_000;
+/// Runs that are asked for at a time, where requests may go side by side.
+const SIDE_BY_SIDE: usize = 8;
+/// About what a key takes in a reply.
+const KEY_BYTES: usize = 32;
+
+/// The marker that a copy of a row needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marker {
+    /// The row is there exactly as long as its cells are.
+    None,
+    /// It outlives its cells by a marker with this TTL; 0 for ever.
+    Ttl(i32),
+}
+
+pub struct Lifetimes<'a> {
+    pub requests: &'a Requests,
+    pub schema: &'a TableSchema,
+    pub partition: &'a Partition,
+    /// When the rows were read.
+    pub now: i32,
+}
+
+impl Lifetimes<'_> {
+    /// One for each row, which are consecutive rows of the partition.
+    pub async fn markers(&self, rows: &[Row]) -> Result<Vec<Marker>, ScanError> {
+        // Rows that differ only in their last column lie side by side.
+        let prefix = self.schema.clustering.len().saturating_sub(1);
+        let beside = |one: &Row, other: &Row| {
+            one.clustering
+                .iter()
+                .take(prefix)
+                .eq(other.clustering.iter().take(prefix))
+        };
+        let same =
+            |one: &Row, other: &Row| one.cells_ttl() == other.cells_ttl() && beside(one, other);
+        let runs: Vec<&[Row]> = rows.chunk_by(same).collect();
+        let markers = stream::iter(runs).map(|run| self.markers_of(run));
+        let markers: Vec<Vec<Marker>> = markers.buffered(SIDE_BY_SIDE).try_collect().await?;
+        Ok(markers.concat())
+    }
+
+    /// Of a run: rows whose cells end in the same second. Whatever is asked is asked for all of them at once.
+    async fn markers_of(&self, run: &[Row]) -> Result<Vec<Marker>, ScanError> {
+        let mut markers = vec![Marker::None; run.len()];
+        let Some(ttl) = run.first().and_then(Row::cells_ttl) else {
+            return Ok(markers);
+        };
+        let expiry = self.now.unsigned_abs().saturating_add(ttl.unsigned_abs());
+        let all: Vec<usize> = (0..run.len()).collect();
+        let (mut there, _) = self.divide(run, all, expiry).await?;
+        let mut there_at = expiry;
+        // Rows that are there at one second, and gone at a later one.
+        let mut ending = Vec::new();
+        for last in LAST_SECONDS.into_iter().filter(|last| *last > expiry) {
+            let (still, gone) = self.divide(run, there, last).await?;
+            ending.push((gone, there_at, last));
+            (there, there_at) = (still, last);
+        }
+        for row in there {
+            markers[row] = Marker::Ttl(0);
+        }
+        while let Some((rows, alive, gone)) = ending.pop() {
+            if rows.is_empty() {
+                continue;
+            }
+            if gone - alive <= 1 {
+                let ttl = gone.saturating_sub(self.now.unsigned_abs());
+                let ttl = i32::try_from(ttl).unwrap_or(i32::MAX);
+                rows.into_iter()
+                    .for_each(|row| markers[row] = Marker::Ttl(ttl));
+                continue;
+            }
+            let middle = alive + (gone - alive) / 2;
+            let (later, sooner) = self.divide(run, rows, middle).await?;
+            ending.extend([(later, middle, gone), (sooner, alive, middle)]);
+        }
+        Ok(markers)
+    }
+
+    /// Some rows of a run, in their order: those that are there at a second, and those that are not.
+    async fn divide(
+        &self,
+        run: &[Row],
+        rows: Vec<usize>,
+        second: u32,
+    ) -> Result<(Vec<usize>, Vec<usize>), ScanError> {
+        let (Some(first), Some(last)) = (rows.first(), rows.last()) else {
+            return Ok((Vec::new(), Vec::new()));
+        };
+        let alive = self.alive(&run[*first..=*last], second).await?;
+        let is_there = |row: &usize| alive.contains(&run[*row].clustering);
+        Ok(rows.into_iter().partition(is_there))
+    }
+
+    /// The keys between the first row and the last that are there at a second.
+    async fn alive(&self, run: &[Row], second: u32) -> Result<HashSet<Vec<Box<[u8]>>>, ScanError> {
+        let (text, values) = self.range(run);
+        let place = (
+            self.schema.replication.as_slice(),
+            self.partition.key.bytes(),
+        );
+        let mut alive = HashSet::new();
+        let mut state: Option<Vec<u8>> = None;
+        loop {
+            let request = SubRead {
+                values: self
+                    .partition
+                    .values()
+                    .chain(values.iter().copied())
+                    .collect(),
+                consistency: ALL,
+                page_size: PAGE_ROWS,
+                paging_state: state.as_deref(),
+                now_in_seconds: Some(second.cast_signed()),
+                ..SubRead::default()
+            };
+            let bytes = run.len() * KEY_BYTES;
+            let reply = self.requests.execute(&text, &request, place, bytes).await?;
+            let page = Page::read(&reply.body).ok_or(ScanError::Unexpected)?;
+            let mut cursor = Cursor::new(page.rows);
+            for _ in 0..page.row_count {
+                alive.insert(key(&mut cursor, page.column_count).ok_or(ScanError::Unexpected)?);
+            }
+            state = page.paging_state.map(<[u8]>::to_vec);
+            if state.is_none() {
+                return Ok(alive);
+            }
+        }
+    }
+
+    /// A read of keys from the first row of a run to its last, and perhaps of a few around them: what they have in common
+    /// is given, and the first column in which they differ has bounds, whichever way it is sorted.
+    fn range<'r>(&self, run: &'r [Row]) -> (String, Vec<Value<'r>>) {
+        let names: Vec<String> = self
+            .schema
+            .clustering
+            .iter()
+            .map(|column| quoted(&column.column.name))
+            .collect();
+        let mut text = format!(
+            "SELECT {} FROM {} WHERE {}",
+            names.join(", "),
+            original(self.schema),
+            key_is(self.schema)
+        );
+        let mut values = Vec::new();
+        let (Some(first), Some(last)) = (run.first(), run.last()) else {
+            return (text, values);
+        };
+        let columns = self.schema.clustering.iter().zip(&names);
+        let bounds = first.clustering.iter().zip(&last.clustering);
+        for ((column, name), (from, to)) in columns.zip(bounds) {
+            if from == to {
+                text.push_str(&format!(" AND {name} = ?"));
+                values.push(Value::Bytes(from));
+                continue;
+            }
+            let (low, high) = if column.descending {
+                (to, from)
+            } else {
+                (from, to)
+            };
+            text.push_str(&format!(" AND {name} >= ? AND {name} <= ?"));
+            values.extend([Value::Bytes(low), Value::Bytes(high)]);
+            break;
+        }
+        (text, values)
+    }
+}
+
+fn key(cursor: &mut Cursor<'_>, columns: usize) -> Option<Vec<Box<[u8]>>> {
+    (0..columns)
+        .map(|_| Some(cursor.bytes().ok()??.into()))
+        .collect()
+}

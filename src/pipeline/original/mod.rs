@@ -1,0 +1,10 @@
+//! How background work reads an original: `partition` is one of its partitions, `scan` reads it whole, `survey` a whole table;
+//! `cells` are its rows, `ranges` cuts it where it has too many tombstones; `requests` are sent as the `throttle` allows.
+
+pub mod cells;
+pub mod partition;
+pub(super) mod ranges;
+pub mod requests;
+pub mod scan;
+pub mod survey;
+pub mod throttle;

@@ -1,0 +1,233 @@
+//! Plans a split: reads the whole partition once, counts it, finds the boundaries of its buckets, and says whether it is one
+//! to split. A worker writes that down; `narrows splits add --dry-run` only tells it.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+mod checksum;
+pub(super) mod closed;
+pub mod strategy;
+
+pub use self::closed::Open;
+
+use self::checksum::Checksum;
+use self::strategy::{EventBucketPartitionSplitStrategy, PartitionSplitStrategy};
+use crate::pipeline::fail_point;
+use crate::pipeline::original::cells::Row;
+use crate::pipeline::original::partition::Partition;
+use crate::pipeline::original::requests::Requests;
+use crate::pipeline::original::scan::{Position, Scan, ScanError};
+use crate::pipeline::run::report::{Halt, Reporting};
+use crate::protocol::types::Cursor;
+use crate::schema::TableSchema;
+use crate::schema::order::compare_clustering;
+use crate::watched::WatchedTable;
+use crate::wide_row::state::PreSplitData;
+
+/// Changes whenever older checkpoints cannot be read; those begin again.
+const CHECKPOINT_VERSION: u8 = 2;
+
+pub struct Planning<'a> {
+    pub requests: &'a Requests,
+    pub schema: &'a TableSchema,
+    pub partition: &'a Partition,
+    pub settings: &'a WatchedTable,
+    pub now: i32,
+}
+
+/// What is known of a partition that was read up to a position.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Draft {
+    position: Position,
+    pub strategy: EventBucketPartitionSplitStrategy,
+    pub row_count: u64,
+    pub byte_count: u64,
+    checksum: Checksum,
+    newest_write_micros: Option<i64>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StageError {
+    #[error("{0}")]
+    Scan(#[from] ScanError),
+    #[error("{0}")]
+    Halt(#[from] Halt),
+    #[error("{0}")]
+    Request(#[from] crate::upstream::pool::PoolError),
+}
+
+impl Planning<'_> {
+    pub async fn run(
+        &self,
+        checkpoint: Option<&[u8]>,
+        report: &impl Reporting,
+    ) -> Result<Draft, StageError> {
+        let read = checkpoint.and_then(|bytes| Draft::read(bytes, self.settings));
+        let mut draft = read.unwrap_or_else(|| Draft::new(self.settings));
+        let position = draft.position.clone();
+        let mut scan = Scan::new(
+            self.requests,
+            self.schema,
+            self.partition,
+            self.now,
+            position,
+        );
+        loop {
+            let rows = scan.next().await?;
+            if rows.is_empty() {
+                return Ok(draft);
+            }
+            rows.iter().for_each(|row| draft.add(row, self.now));
+            draft.position = scan.position().clone();
+            fail_point::reached("plan.page");
+            let counted = (draft.row_count, draft.byte_count);
+            report.progress(counted, || draft.checkpoint()).await?;
+        }
+    }
+}
+
+/// What is to become of a partition that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    Split,
+    NotWide,
+    /// It may still be written.
+    Open(Open),
+    /// Its rows did not come in the order that the schema says.
+    Disordered,
+}
+
+impl Planning<'_> {
+    /// `detected_millis`: when the partition was found, for rows that have no write time.
+    pub fn judge(&self, draft: &Draft, detected_millis: i64, hint_window: Duration) -> Verdict {
+        if draft.byte_count < self.settings.wide_bytes {
+            return Verdict::NotWide;
+        }
+        let (schema, partition, data) = (self.schema, self.partition, draft.data());
+        let open = closed::still_open(
+            detected_millis,
+            self.settings,
+            schema,
+            partition,
+            &data,
+            hint_window,
+        );
+        match open {
+            Some(open) => Verdict::Open(open),
+            None if !draft.is_in_order(schema) => Verdict::Disordered,
+            None => Verdict::Split,
+        }
+    }
+}
+
+impl Draft {
+    fn new(settings: &WatchedTable) -> Self {
+        Self {
+            position: Position::default(),
+            strategy: EventBucketPartitionSplitStrategy::new(
+                settings.target_bytes,
+                settings.max_buckets,
+            ),
+            row_count: 0,
+            byte_count: 0,
+            checksum: Checksum::default(),
+            newest_write_micros: None,
+        }
+    }
+
+    /// Of these rows, as if they had been read.
+    #[cfg(test)]
+    pub(crate) fn of(settings: &WatchedTable, rows: impl Iterator<Item = Row>) -> Self {
+        let mut draft = Self::new(settings);
+        rows.for_each(|row| draft.add(&row, 0));
+        draft
+    }
+
+    fn add(&mut self, row: &Row, now: i32) {
+        self.row_count += 1;
+        self.byte_count += row.bytes as u64;
+        self.checksum.add(row, now);
+        self.newest_write_micros = self.newest_write_micros.max(row.newest_write());
+        self.strategy.row(&row.clustering, row.bytes);
+    }
+
+    /// Whether every bucket begins behind the one before it.
+    fn is_in_order(&self, schema: &TableSchema) -> bool {
+        let firsts = self.strategy.buckets().iter().skip(1);
+        let firsts: Vec<Vec<&[u8]>> = firsts
+            .map(|bucket| bucket.first.iter().map(|value| &**value).collect())
+            .collect();
+        firsts.windows(2).all(|pair| {
+            let order = compare_clustering(&schema.clustering, &pair[0], &pair[1]);
+            order == Some(Ordering::Less)
+        })
+    }
+
+    pub fn data(&self) -> PreSplitData {
+        PreSplitData {
+            row_count: i64::try_from(self.row_count).unwrap_or(i64::MAX),
+            byte_count: i64::try_from(self.byte_count).unwrap_or(i64::MAX),
+            checksum: self.checksum.0.to_vec(),
+            newest_write_micros: self.newest_write_micros,
+        }
+    }
+
+    fn checkpoint(&self) -> Vec<u8> {
+        let mut out = vec![CHECKPOINT_VERSION];
+        self.position.write(&mut out);
+        out.extend_from_slice(&self.row_count.to_be_bytes());
+        out.extend_from_slice(&self.byte_count.to_be_bytes());
+        out.extend_from_slice(&self.checksum.0);
+        out.extend_from_slice(&self.newest_write_micros.unwrap_or(i64::MIN).to_be_bytes());
+        self.strategy.write(&mut out);
+        out
+    }
+
+    /// `None`: written by another version, or for other settings; then it is read from the beginning.
+    fn read(bytes: &[u8], settings: &WatchedTable) -> Option<Self> {
+        let mut cursor = Cursor::new(bytes);
+        if cursor.byte().ok()? != CHECKPOINT_VERSION {
+            return None;
+        }
+        let position = Position::read(&mut cursor)?;
+        let row_count = cursor.long().ok()?.cast_unsigned();
+        let byte_count = cursor.long().ok()?.cast_unsigned();
+        let checksum = cursor.take(16, "checksum").ok()?.try_into().ok()?;
+        let newest = Some(cursor.long().ok()?).filter(|micros| *micros != i64::MIN);
+        let strategy = EventBucketPartitionSplitStrategy::read(&mut cursor, settings.max_buckets)?;
+        Some(Self {
+            position,
+            strategy,
+            row_count,
+            byte_count,
+            checksum: Checksum(checksum),
+            newest_write_micros: newest,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::names::TableName;
+
+    #[test]
+    fn a_checkpoint_is_read_as_it_was_written_or_not_at_all() {
+        let settings = WatchedTable::new(TableName::new("ks", "t"));
+        let mut draft = Draft::new(&settings);
+        for number in 0..100_u32 {
+            let row = Row {
+                clustering: vec![number.to_be_bytes().into()],
+                cells: Vec::new(),
+                bytes: 1 << 20,
+            };
+            draft.add(&row, 1);
+        }
+        let bytes = draft.checkpoint();
+        assert_eq!(Draft::read(&bytes, &settings), Some(draft));
+        assert_eq!(Draft::read(&[9], &settings), None);
+        for length in 0..bytes.len() {
+            assert_eq!(Draft::read(&bytes[..length], &settings), None);
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! What runs the stages: `service` is the thread, `runner` chooses splits from the `queue`, `work` takes one through its
+//! stages under its lease, `stage` is one split at one stage, `report` writes down how far it has come.
+
+mod audits;
+pub mod metrics;
+mod queue;
+pub mod report;
+mod runner;
+pub mod service;
+mod stage;
+mod tally;
+pub mod work;

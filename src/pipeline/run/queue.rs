@@ -1,0 +1,312 @@
+//! What there is to do: splits that are not at their end, learnt from `wide_row` and nowhere else, the most read first.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::tally::Tally;
+use crate::known::view::{Next, ShardView};
+use crate::schema::names::TableName;
+use crate::wide_row::clock::unix_millis;
+use crate::wide_row::names::Version;
+use crate::wide_row::state::State;
+use crate::wide_row::store::{ChangedRow, ShardReading, SplitId, Store, StoreError};
+
+/// After trouble with one split; twice as long each time.
+const PAUSE_MIN: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_secs(300);
+
+#[derive(Default)]
+pub(super) struct Queue {
+    shards: HashMap<(TableName, i32), Shard>,
+    waiting: HashMap<SplitId, Waiting>,
+}
+
+#[derive(Default)]
+struct Shard {
+    view: ShardView,
+    tally: Tally,
+}
+
+struct Waiting {
+    state: State,
+    /// When it came into its state; milliseconds since 1970, like `due`.
+    since: i64,
+    due: i64,
+    /// Trouble makes it wait beyond that.
+    rests_until: Option<Instant>,
+    pause: Duration,
+    /// How often in a row there was trouble.
+    stopped: u32,
+}
+
+impl Queue {
+    /// Learns what has changed in a table.
+    pub(super) async fn follow(
+        &mut self,
+        store: &Store,
+        table: &TableName,
+        shards: u32,
+    ) -> Result<(), StoreError> {
+        for polled in store.read_shards(table, shards).await? {
+            let shard = self.shards.entry((table.clone(), polled.shard));
+            let shard = shard.or_default();
+            let Next::ReadAbove(since) = shard.view.next(&polled) else {
+                continue;
+            };
+            // In another epoch every row means something else.
+            let is_known = shard.view.epoch() == polled.epoch;
+            let since = if is_known { since } else { Version(0) };
+            let mut rows = Vec::new();
+            let read = store.read_rows(table, polled.shard, since, |row| {
+                if let Some(state) = state_of(&row, &polled) {
+                    shard.tally.set(&row.key, state);
+                }
+                // Millions of splits may be completed long ago.
+                if since != Version(0) || work_of(&row, &polled).is_some() {
+                    rows.push(row);
+                }
+            });
+            read.await?;
+            let seen = rows.iter().any(|row| row.version == polled.version);
+            shard.view.absorb(&polled, seen);
+            for row in rows {
+                self.learn(table, row, &polled);
+            }
+        }
+        Ok(())
+    }
+
+    fn learn(&mut self, table: &TableName, row: ChangedRow, shard: &ShardReading) {
+        let work = work_of(&row, shard);
+        // Versions follow the clock.
+        let since = row.version.0 / 1000;
+        let id = SplitId {
+            table: table.clone(),
+            shard: shard.shard,
+            key: row.key,
+        };
+        match work {
+            Some((state, due)) => {
+                let known = self.waiting.remove(&id);
+                let known = known.filter(|known| known.state == state);
+                let waiting = Waiting {
+                    state,
+                    since,
+                    due,
+                    rests_until: known.as_ref().and_then(|known| known.rests_until),
+                    pause: known.as_ref().map_or(PAUSE_MIN, |known| known.pause),
+                    stopped: known.map_or(0, |known| known.stopped),
+                };
+                self.waiting.insert(id, waiting);
+            }
+            None => drop(self.waiting.remove(&id)),
+        }
+    }
+
+    /// The next split to work on, with its state and since when it is in it: of those begun the furthest, then the most
+    /// read.
+    pub(super) fn next(
+        &self,
+        is_free: impl Fn(&SplitId) -> bool,
+        reads: impl Fn(&SplitId) -> u64,
+    ) -> Option<(SplitId, State, i64)> {
+        let (now, instant) = (unix_millis(), Instant::now());
+        let ready = self.waiting.iter().filter(|(id, waiting)| {
+            let rested = waiting.rests_until.is_none_or(|until| until <= instant);
+            waiting.due <= now && rested && is_free(id)
+        });
+        let first = ready.max_by_key(|(id, waiting)| (rank(waiting.state), reads(id)));
+        first.map(|(id, waiting)| (id.clone(), waiting.state, waiting.since))
+    }
+
+    /// It is left alone for a while.
+    pub(super) fn rest(&mut self, id: &SplitId) {
+        if let Some(waiting) = self.waiting.get_mut(id) {
+            waiting.rests_until = Some(Instant::now() + waiting.pause);
+            waiting.pause = (2 * waiting.pause).min(PAUSE_MAX);
+            waiting.stopped = waiting.stopped.saturating_add(1);
+        }
+    }
+
+    /// Another worker has it, and may be dead by then.
+    pub(super) fn wait(&mut self, id: &SplitId, pause: Duration) {
+        if let Some(waiting) = self.waiting.get_mut(id) {
+            waiting.rests_until = Some(Instant::now() + pause);
+        }
+    }
+
+    /// How often in a row there was trouble with it.
+    pub(super) fn stopped(&self, id: &SplitId) -> u32 {
+        self.waiting.get(id).map_or(0, |waiting| waiting.stopped)
+    }
+
+    /// A new generation of it begins; what follows is learnt from the store.
+    pub(super) fn forget(&mut self, id: &SplitId) {
+        self.waiting.remove(id);
+    }
+
+    /// The work on it has ended. What the store has told of it since it was begun stays.
+    pub(super) fn ended(&mut self, id: &SplitId, begun: i64) {
+        let is_same = |waiting: &Waiting| waiting.since == begun;
+        if self.waiting.get(id).is_some_and(is_same) {
+            self.waiting.remove(id);
+        }
+    }
+
+    /// How many splits of a table are in each state.
+    pub(super) fn count(&self, table: &TableName, state: State) -> usize {
+        let shards = self.shards.iter().filter(|((name, _), _)| name == table);
+        shards.map(|(_, shard)| shard.tally.count(state)).sum()
+    }
+
+    /// Since when the oldest of those that wait for work is in each state.
+    pub(super) fn oldest(&self, table: &TableName) -> HashMap<State, i64> {
+        let mut oldest = HashMap::new();
+        for (id, waiting) in &self.waiting {
+            if id.table == *table {
+                let since = oldest.entry(waiting.state).or_insert(i64::MAX);
+                *since = waiting.since.min(*since);
+            }
+        }
+        oldest
+    }
+}
+
+/// The state in which a split counts; one of an older epoch was taken out of service with its table.
+fn state_of(row: &ChangedRow, shard: &ShardReading) -> Option<State> {
+    match row.row_epoch == shard.epoch {
+        true => row.state,
+        false => row.state.map(|_| State::Invalidated),
+    }
+}
+
+/// What there is to do about a row, and since when or from when on.
+fn work_of(row: &ChangedRow, shard: &ShardReading) -> Option<(State, i64)> {
+    if row.row_epoch != shard.epoch {
+        return None;
+    }
+    let state = row.state?;
+    match state {
+        State::Detected | State::Planned | State::Guarded | State::Copying | State::Verifying => {
+            Some((state, row.not_before.unwrap_or(0)))
+        }
+        // A new attempt.
+        State::Failed | State::Refused => Some((state, row.not_before?)),
+        // When a completed one is compared again is a matter of the audit: there may be millions of them.
+        State::Completed | State::NotWide | State::Invalidated => None,
+    }
+}
+
+/// What is begun comes before what is new: its guard costs writers something.
+fn rank(state: State) -> u8 {
+    match state {
+        State::Verifying => 5,
+        State::Copying => 4,
+        State::Guarded => 3,
+        State::Planned => 2,
+        State::Detected => 1,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::names::PartitionKey;
+    use crate::wide_row::names::Generation;
+
+    const EPOCH: i32 = 1;
+
+    fn row(key: u8, state: State, micros: i64, not_before: Option<i64>) -> ChangedRow {
+        ChangedRow {
+            key: PartitionKey::new([key]),
+            version: Version(micros),
+            row_epoch: EPOCH,
+            is_guarded: state.is_guarded(),
+            state: Some(state),
+            generation: Generation(1),
+            oldest_generation: Generation(1),
+            not_before,
+        }
+    }
+
+    fn queue(rows: Vec<ChangedRow>) -> Queue {
+        let mut queue = Queue::default();
+        rows.into_iter().for_each(|row| learn(&mut queue, row));
+        queue
+    }
+
+    fn learn(queue: &mut Queue, row: ChangedRow) {
+        let shard = ShardReading {
+            shard: 4,
+            version: Version(9),
+            epoch: EPOCH,
+            epoch_version: Version(0),
+        };
+        queue.learn(&TableName::new("ks", "t"), row, &shard);
+    }
+
+    fn next(queue: &Queue) -> Option<(u8, State, i64)> {
+        let found = queue.next(|_| true, |id| u64::from(id.key.bytes()[0]));
+        found.map(|(id, state, since)| (id.key.bytes()[0], state, since))
+    }
+
+    #[test]
+    fn what_is_furthest_comes_first_and_then_what_is_read_most() {
+        let mut queue = queue(vec![
+            row(9, State::Detected, 1, None),
+            row(1, State::Copying, 1, None),
+            row(2, State::Copying, 1, None),
+            row(3, State::NotWide, 1, None),
+            row(4, State::Completed, 1, None),
+        ]);
+        for expected in [2, 1, 9] {
+            let (key, ..) = next(&queue).expect("more to do");
+            assert_eq!(key, expected);
+            let id = SplitId {
+                table: TableName::new("ks", "t"),
+                shard: 4,
+                key: PartitionKey::new([key]),
+            };
+            queue.forget(&id);
+        }
+        assert_eq!(next(&queue), None);
+    }
+
+    #[test]
+    fn what_is_not_due_waits_and_what_had_trouble_rests() {
+        let later = unix_millis() + 3_600_000;
+        let mut queue = queue(vec![
+            row(1, State::Failed, 1, Some(later)),
+            row(2, State::Refused, 1, Some(1)),
+            row(3, State::Refused, 1, None),
+            row(4, State::Completed, 1, Some(1)),
+        ]);
+        let (key, state, _) = next(&queue).expect("one is due");
+        assert_eq!((key, state), (2, State::Refused));
+        let id = queue.next(|_| true, |_| 0).expect("one is due").0;
+        queue.rest(&id);
+        assert_eq!(next(&queue), None);
+    }
+
+    #[test]
+    fn news_that_came_during_the_work_are_kept_and_nothing_else_is() {
+        let mut queue = queue(vec![row(1, State::Planned, 1000, None)]);
+        let (id, _, begun) = queue.next(|_| true, |_| 0).expect("due");
+        // Nothing was changed by the work: it must not begin for ever.
+        queue.ended(&id, begun);
+        assert_eq!(next(&queue), None);
+        learn(&mut queue, row(1, State::Detected, 2000, None));
+        let (id, _, begun) = queue.next(|_| true, |_| 0).expect("due");
+        learn(&mut queue, row(1, State::Failed, 3000, Some(1)));
+        queue.ended(&id, begun);
+        assert_eq!(next(&queue), Some((1, State::Failed, 3)));
+    }
+
+    #[test]
+    fn a_row_of_an_older_epoch_has_no_work() {
+        let mut outdated = row(1, State::Copying, 1, None);
+        outdated.row_epoch = EPOCH - 1;
+        assert_eq!(next(&queue(vec![outdated])), None);
+    }
+}
