@@ -155,15 +155,8 @@ impl Splitter {
         compression: Option<Compression>,
         inspect: &mut dyn FnMut(View<'_>) -> Verdict,
     ) -> Result<(usize, Then)> {
-        if let Carry::Relaying(left) = self.carry {
-            let now = left.min(input.len());
-            self.relay_rest(left, now);
-            return Ok((now, Then::Relay));
-        }
-        if let Carry::Discarding(left) = self.carry {
-            let now = left.min(input.len());
-            self.discard_rest(left, now);
-            return Ok((now, Then::Replace(Vec::new())));
+        if let Some(rest) = self.bare_rest(input) {
+            return Ok(rest);
         }
         let Some(header) = Header::peek(input)? else {
             return Ok((0, Then::Relay));
@@ -224,6 +217,23 @@ impl Splitter {
             }
             Verdict::More | Verdict::Take => self.within_limit(length).map(|()| (0, Then::Relay)),
             Verdict::Head => Ok((0, Then::Relay)),
+        }
+    }
+
+    /// More of a message that was decided before all of it was there. `None`: a new one begins.
+    fn bare_rest(&mut self, input: &[u8]) -> Option<(usize, Then)> {
+        match self.carry {
+            Carry::Relaying(left) => {
+                let now = left.min(input.len());
+                self.relay_rest(left, now);
+                Some((now, Then::Relay))
+            }
+            Carry::Discarding(left) => {
+                let now = left.min(input.len());
+                self.discard_rest(left, now);
+                Some((now, Then::Replace(Vec::new())))
+            }
+            Carry::Nothing | Carry::Holding { .. } => None,
         }
     }
 
