@@ -5,53 +5,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use crate::admin::{self, AdminState, Readiness};
+use crate::admin::Readiness;
 use crate::cli::check;
 use crate::config::{self, Config, TopologyMode, changed_without_restart, with_reloadable};
-use crate::detect::top_partitions::Poll;
-use crate::detect::{self, Recorder, WideReads};
-use crate::known::service::{Role, Service, ServiceError};
-use crate::pipeline::run::service::PipelineService;
+use crate::known::service::Role;
+use crate::process::{AppError, Background, bind, serve_admin, spawn};
 use crate::proxy::worker::{Target, Workers};
 use crate::proxy::{Proxy, listener, mirror};
 use crate::telemetry::logs::LogControl;
 use crate::telemetry::metrics::Metrics;
 use crate::tls;
-use crate::transport;
-use crate::upstream::balance::Balance;
 use crate::upstream::control::{Control, Health};
-use crate::upstream::dial::Dialer;
-use crate::upstream::pool::PoolConfig;
 
 /// Up to this many threads carry sessions when nobody says otherwise: a sidecar is a guest on its machine.
 const AUTOMATIC_THREADS_MAX: usize = 4;
-
-#[derive(Debug, thiserror::Error)]
-pub enum AppError {
-    #[error("{0}")]
-    Tls(#[from] tls::TlsError),
-    #[error("cannot listen on {address} ({setting}): {source}")]
-    Listen {
-        address: std::net::SocketAddr,
-        setting: &'static str,
-        source: io::Error,
-    },
-    #[error("cannot start: {0}")]
-    Io(#[from] io::Error),
-}
-
-impl From<ServiceError> for AppError {
-    fn from(error: ServiceError) -> Self {
-        match error {
-            ServiceError::Tls(error) => Self::Tls(error),
-            ServiceError::Thread(error) => Self::Io(error),
-        }
-    }
-}
 
 pub struct App {
     /// What runs, reloads included.
@@ -62,9 +33,8 @@ pub struct App {
     workers: Arc<Workers>,
     readiness: Readiness,
     tasks: Vec<AbortHandle>,
-    /// Follows what is split; `None` in a plain relay.
-    service: Option<Service>,
-    pipeline: Option<PipelineService>,
+    /// `None` in a plain relay.
+    background: Option<Background>,
 }
 
 /// Serves until SIGTERM or SIGINT.
@@ -91,86 +61,34 @@ impl App {
         allow_open_files(config.limits.connections);
         let admin = bind(config.admin.listen, "admin.listen")?;
         let (client_tls, upstream_tls) = load_tls(&config)?;
-        let dialer = Dialer::new(config.upstream.connect_timeout, upstream_tls);
-        let balance = Arc::new(Balance::default());
-        let suspicion = Arc::new(Notify::new());
-        let schema_changed = Arc::new(Notify::new());
-        let mut service = match config.control.enabled {
-            true => Some(Service::start(
-                &config,
-                Role::Proxy,
-                schema_changed.clone(),
-            )?),
+        let control = Control::new(config.upstream.clone(), upstream_tls);
+        let background = match config.control.enabled {
+            true => Some(Background::start(&config, Role::Proxy, &control)?),
             false => None,
         };
-        let proxy = Proxy::new(
+        let service = background.as_ref().map(|background| &background.service);
+        let proxy = Arc::new(Proxy::new(
             config.clone(),
-            balance.clone(),
-            suspicion.clone(),
+            control.balance.clone(),
+            control.suspicion.clone(),
             client_tls,
-            dialer.clone(),
-            service.as_ref().map(|service| service.wide_row.clone()),
-        );
-        let proxy = Arc::new(proxy);
+            control.dialer.clone(),
+            service.map(|service| service.wide_row.clone()),
+        ));
         let workers = Arc::new(Workers::start(threads(&config))?);
         let readiness = Readiness::default();
-        let reads = WideReads::default();
-        let pipeline = match &service {
-            Some(service) if config.pipeline.enabled => {
-                let pool = PoolConfig::new(
-                    dialer.clone(),
-                    config.upstream.credentials.clone(),
-                    balance.clone(),
-                    suspicion.clone(),
-                );
-                let known = service.wide_row.known.clone();
-                let pool = Arc::new(pool);
-                Some(PipelineService::start(&config, known, pool, reads.clone())?)
-            }
-            _ => None,
-        };
-        let control = Control {
-            config: config.upstream.clone(),
-            dialer,
-            balance,
-            published: watch::Sender::new(None),
-            health: watch::Sender::new(Health::Starting),
-            suspicion,
-            schema_changed,
-        };
-        let state = AdminState {
-            readiness: readiness.clone(),
-            metrics,
-        };
-        // Health and metrics stay until the end of the process.
-        spawn(admin::serve(admin, state, std::future::pending::<()>()));
-        let mut tasks = vec![spawn(follow_health(
+        serve_admin(admin, readiness.clone(), metrics);
+        let health = follow_health(
             control.health.subscribe(),
-            service.as_ref().map(|service| service.loaded.clone()),
+            service.map(|service| service.loaded.clone()),
             proxy.clone(),
             readiness.clone(),
-        ))];
-        tasks.push(match config.topology.mode {
-            TopologyMode::Single => {
-                let socket = bind(config.client.listen, "client.listen")?;
-                tracing::info!(address = %config.client.listen, "listening for clients");
-                spawn(listener::accept(
-                    socket,
-                    Target::Any,
-                    proxy.clone(),
-                    workers.clone(),
-                ))
-            }
-            TopologyMode::Mirror => spawn(mirror::follow(
-                proxy.clone(),
-                workers.clone(),
-                control.published.subscribe(),
-            )),
-        });
-        tasks.push(spawn(control.run()));
-        if let Some(service) = &mut service {
-            tasks.extend(detect_wide(&config, service, reads));
-        }
+        );
+        let tasks = vec![
+            spawn(health),
+            listen(&proxy, &workers, &control)?,
+            spawn(control.run()),
+        ];
         Ok(Self {
             config,
             config_path,
@@ -179,8 +97,7 @@ impl App {
             workers,
             readiness,
             tasks,
-            service,
-            pipeline,
+            background,
         })
     }
 
@@ -210,8 +127,8 @@ impl App {
         }
         allow_open_files(taken.limits.connections);
         self.proxy.reload(&taken, client_tls, upstream_tls);
-        let reloaded_service = self.service.as_ref().map(|service| service.reload(&taken));
-        if let Some(Err(error)) = reloaded_service {
+        let service = self.background.as_ref().map(|running| &running.service);
+        if let Some(Err(error)) = service.map(|service| service.reload(&taken)) {
             tracing::error!(%error, "TLS files of Redis not reloaded");
         }
         self.config = taken;
@@ -235,15 +152,12 @@ impl App {
         let deadline = Instant::now() + self.proxy.drain_timeout();
         // Waiting for threads blocks, and this thread must still close the listeners and answer `/readyz`.
         let drained = tokio::task::spawn_blocking(move || {
-            if let Some(pipeline) = &self.pipeline {
-                pipeline.begin_to_stop();
+            if let Some(background) = &self.background {
+                background.begin_to_stop();
             }
             self.workers.drain(deadline);
-            if let Some(pipeline) = self.pipeline {
-                pipeline.stop();
-            }
-            if let Some(service) = self.service {
-                service.stop();
+            if let Some(background) = self.background {
+                background.stop();
             }
         });
         if drained.await.is_err() {
@@ -251,18 +165,6 @@ impl App {
         }
         tracing::info!("stopped");
     }
-}
-
-/// Until SIGTERM or SIGINT.
-pub(crate) async fn until_told_to_stop() -> io::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-    tracing::info!("stopping, what is under way leaves its checkpoint");
-    Ok(())
 }
 
 struct Signals {
@@ -292,43 +194,25 @@ impl Signals {
     }
 }
 
-fn spawn(future: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-    tokio::spawn(future).abort_handle()
-}
-
-/// Detects wide partitions by what sessions see and, where that is configured, by what nodes say.
-pub(crate) fn detect_wide(
-    config: &Config,
-    service: &mut Service,
-    reads: WideReads,
-) -> Vec<AbortHandle> {
-    let Some(receiver) = service.sightings.take() else {
-        return Vec::new();
-    };
-    let (store, known) = (service.store.clone(), service.wide_row.known.clone());
-    let sink = Recorder::new(store.clone(), reads.clone());
-    let mut tasks = vec![spawn(detect::run(receiver, known.clone(), reads, sink))];
-    if let Some(every) = config.pipeline.poll_top_partitions {
-        let sightings = service.wide_row.sightings.clone();
-        let poll = Poll {
-            every,
-            store,
-            known,
-            sightings,
-        };
-        tasks.push(spawn(poll.run()));
-    }
-    tasks
-}
-
-pub(crate) fn bind(
-    address: std::net::SocketAddr,
-    setting: &'static str,
-) -> Result<tokio::net::TcpListener, AppError> {
-    transport::listen(address).map_err(|source| AppError::Listen {
-        address,
-        setting,
-        source,
+/// Listens where drivers connect: at one address, or at one for each node.
+fn listen(
+    proxy: &Arc<Proxy>,
+    workers: &Arc<Workers>,
+    control: &Control,
+) -> Result<AbortHandle, AppError> {
+    let (proxy, workers) = (proxy.clone(), workers.clone());
+    Ok(match proxy.config.topology.mode {
+        TopologyMode::Single => {
+            let address = proxy.config.client.listen;
+            let socket = bind(address, "client.listen")?;
+            tracing::info!(%address, "listening for clients");
+            spawn(listener::accept(socket, Target::Any, proxy, workers))
+        }
+        TopologyMode::Mirror => spawn(mirror::follow(
+            proxy,
+            workers,
+            control.published.subscribe(),
+        )),
     })
 }
 

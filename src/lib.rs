@@ -36,6 +36,7 @@ pub mod cli;
 pub mod config;
 
 pub mod app;
+pub mod process;
 pub mod worker;
 
 pub mod proxy;

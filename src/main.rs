@@ -3,11 +3,12 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
-use narrows::app::{self, AppError};
+use narrows::app;
 use narrows::cli::{
     self, Command, ConfigFile, SchemaCommand, check, exit, explain, mode, probe, schema, splits,
 };
 use narrows::config::{self, Config};
+use narrows::process::AppError;
 use narrows::telemetry::{logs, metrics};
 use narrows::worker;
 

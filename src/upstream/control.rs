@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::balance::{Balance, backoff};
 use super::cluster::{self, Cluster};
 use super::connection::{Connection, read_event};
+use super::pool::PoolConfig;
 use super::{UpstreamError, dial::Dialer};
 use crate::config::{ContactPoint, Upstream};
 use crate::protocol::response::event::Event;
@@ -37,7 +38,7 @@ pub enum Health {
 }
 
 pub struct Control {
-    pub config: Upstream,
+    config: Upstream,
     pub dialer: Dialer,
     pub balance: Arc<Balance>,
     /// The newest view; `None` until the first.
@@ -50,6 +51,28 @@ pub struct Control {
 }
 
 impl Control {
+    pub fn new(config: Upstream, tls: Option<Arc<rustls::ClientConfig>>) -> Self {
+        Self {
+            dialer: Dialer::new(config.connect_timeout, tls),
+            config,
+            balance: Arc::default(),
+            published: watch::Sender::new(None),
+            health: watch::Sender::new(Health::Starting),
+            suspicion: Arc::default(),
+            schema_changed: Arc::default(),
+        }
+    }
+
+    /// For connections of our own to the nodes that this learns of.
+    pub fn pool_config(&self) -> Arc<PoolConfig> {
+        Arc::new(PoolConfig::new(
+            self.dialer.clone(),
+            self.config.credentials.clone(),
+            self.balance.clone(),
+            self.suspicion.clone(),
+        ))
+    }
+
     /// Runs for ever.
     pub async fn run(self) {
         let mut failures = 0;
