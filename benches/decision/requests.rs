@@ -7,9 +7,8 @@ use anyhow::{Context, Result, ensure};
 use narrows::filter::{FusePolicy, Installed, Policies, TableFilter};
 use narrows::known::clock::{BootClock, Clock};
 use narrows::known::freshness::Freshness;
-use narrows::known::metrics::TableMetrics;
 use narrows::known::slot::{StoreSlot, TableShards};
-use narrows::known::validate::Validations;
+use narrows::known::validate::{self, Validations};
 use narrows::known::{Known, Watched};
 use narrows::protocol::response::result::kind;
 use narrows::protocol::types::Write;
@@ -35,7 +34,6 @@ const STALENESS: Duration = Duration::from_secs(3600);
 pub(crate) fn known(splits: usize, runtime: &Handle) -> Result<Known> {
     let name = TableName::new(KEYSPACE, TABLE);
     let settings = WatchedTable::new(name.clone());
-    let metrics = TableMetrics::register(&name);
     let freshness = Freshness::new(Arc::new(BootClock), STALENESS);
     freshness.record(BootClock.now());
     let reader = TableShards {
@@ -47,10 +45,10 @@ pub(crate) fn known(splits: usize, runtime: &Handle) -> Result<Known> {
         Arc::new(reader),
         shards,
         runtime.clone(),
-        metrics.validations(),
+        validate::Metrics::register(&settings.name.to_string()),
     );
     let filter = filter(splits, shards as usize)?;
-    let watched = Watched::new(settings, filter, freshness, validations, metrics);
+    let watched = Watched::new(settings, filter, freshness, validations);
     let described = Described {
         table_id: Some(Uuid::nil()),
         columns: None,

@@ -7,12 +7,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use metrics::{Counter, counter};
 use moka::future::Cache;
 use moka::ops::compute::{CompResult, Op};
 use tokio::time::timeout;
 
 use super::cache::Layouts;
-use super::metrics::Answer;
 use super::slot::StoreSlot;
 use super::view::{Judged, SeenKey};
 use crate::filter::Target;
@@ -22,6 +22,8 @@ use crate::wide_row::layout::{Layout, LayoutId};
 use crate::wide_row::names::Generation;
 use crate::wide_row::store::{ShardReading, SplitId, StoreError};
 
+const ANSWERS_TOTAL: &str = "narrows_lookup_answers_total";
+
 /// A change may come between validation and the read of the key; three in a row are somebody's storm.
 const ATTEMPTS_MAX: usize = 3;
 const KEY_DEADLINE: Duration = Duration::from_millis(500);
@@ -30,7 +32,7 @@ const ENTRY_BYTES: usize = 250;
 
 /// What a partition is, as of now.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Standing {
+pub enum LookupAnswer {
     Split(Arc<Layout>),
     NotSplit,
     Doubt(Doubt),
@@ -49,6 +51,33 @@ pub enum Doubt {
     Moving,
     /// The layout could not be read in time, or is not there.
     Layout,
+}
+
+/// Answers to "is this partition split?" of one table, past the filter.
+pub struct LookupMetrics {
+    split: Counter,
+    not_split: Counter,
+    doubt: Counter,
+}
+
+impl LookupMetrics {
+    pub fn register(table: &str) -> Self {
+        let answer = |answer: &'static str| counter!(ANSWERS_TOTAL, "table" => table.to_owned(), "answer" => answer);
+        Self {
+            split: answer("split"),
+            not_split: answer("not_split"),
+            doubt: answer("doubt"),
+        }
+    }
+
+    fn count(&self, standing: &LookupAnswer) {
+        let counter = match standing {
+            LookupAnswer::Split(_) => &self.split,
+            LookupAnswer::NotSplit => &self.not_split,
+            LookupAnswer::Doubt(_) => &self.doubt,
+        };
+        counter.increment(1);
+    }
 }
 
 pub struct Lookup {
@@ -84,25 +113,21 @@ impl Lookup {
     }
 
     /// The partition's standing, no older than this call.
-    pub async fn find(&self, watched: &Watched, key: &PartitionKey) -> Standing {
+    pub async fn find(&self, watched: &Watched, key: &PartitionKey) -> LookupAnswer {
         let standing = self.find_uncounted(watched, key).await;
-        watched.metrics.count_answer(match standing {
-            Standing::Split(_) => Answer::Split,
-            Standing::NotSplit => Answer::NotSplit,
-            Standing::Doubt(_) => Answer::Doubt,
-        });
+        watched.lookups.count(&standing);
         standing
     }
 
-    async fn find_uncounted(&self, watched: &Watched, key: &PartitionKey) -> Standing {
+    async fn find_uncounted(&self, watched: &Watched, key: &PartitionKey) -> LookupAnswer {
         if !watched.is_seen() {
-            return Standing::Doubt(Doubt::Unseen);
+            return LookupAnswer::Doubt(Doubt::Unseen);
         }
         let id = watched.split(key.clone());
         match self.generation(watched, &id).await {
             Ok(Some(generation)) => self.layout(id, generation).await,
-            Ok(None) => Standing::NotSplit,
-            Err(doubt) => Standing::Doubt(doubt),
+            Ok(None) => LookupAnswer::NotSplit,
+            Err(doubt) => LookupAnswer::Doubt(doubt),
         }
     }
 
@@ -126,7 +151,7 @@ impl Lookup {
                 Some((Judged::NotInService, seen)) => {
                     if !seen.is_guarded() {
                         let target = Target::key(id.key.bytes());
-                        watched.metrics.count_false_positive(&target);
+                        watched.filter_metrics.count_false_positive(&target);
                     }
                     return Ok(None);
                 }
@@ -165,7 +190,7 @@ impl Lookup {
         }
     }
 
-    async fn layout(&self, id: SplitId, generation: Generation) -> Standing {
+    async fn layout(&self, id: SplitId, generation: Generation) -> LookupAnswer {
         let id = LayoutId {
             table: id.table,
             key: id.key,
@@ -174,10 +199,10 @@ impl Lookup {
         let read = async || self.store.get()?.read_layout(&id).await;
         match self.layouts.get(&id, read).await {
             Ok(found) => match found.layout {
-                Some(layout) => Standing::Split(layout),
-                None => Standing::Doubt(Doubt::Layout),
+                Some(layout) => LookupAnswer::Split(layout),
+                None => LookupAnswer::Doubt(Doubt::Layout),
             },
-            Err(_) => Standing::Doubt(Doubt::Layout),
+            Err(_) => LookupAnswer::Doubt(Doubt::Layout),
         }
     }
 }

@@ -12,10 +12,10 @@
 pub mod breaker;
 pub mod cache;
 pub mod clock;
+mod filter_metrics;
 pub mod follow;
 pub mod freshness;
 pub mod lookup;
-pub mod metrics;
 pub mod retire;
 pub mod service;
 pub mod shared_cache;
@@ -33,8 +33,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use uuid::Uuid;
 
+use self::filter_metrics::FilterMetrics;
+use self::follow::metrics::TableMetrics;
 use self::freshness::Freshness;
-use self::metrics::TableMetrics;
+use self::lookup::LookupMetrics;
+use self::retire::LateWriteMetrics;
 use self::slot::TableShards;
 use self::validate::Validations;
 use crate::filter::{TableFilter, Target};
@@ -65,7 +68,10 @@ pub struct Watched {
     pub filter: TableFilter,
     pub freshness: Freshness,
     pub validations: Validations<TableShards>,
-    pub metrics: TableMetrics,
+    pub filter_metrics: FilterMetrics,
+    pub following: TableMetrics,
+    pub lookups: LookupMetrics,
+    pub late_writes: LateWriteMetrics,
     /// Reads that show that the table as a whole is well.
     pub answers: Answers,
 }
@@ -76,8 +82,8 @@ impl Watched {
         filter: TableFilter,
         freshness: Freshness,
         validations: Validations<TableShards>,
-        metrics: TableMetrics,
     ) -> Self {
+        let table = settings.name.to_string();
         Self {
             name: settings.name.clone(),
             shards: settings.shards,
@@ -90,7 +96,10 @@ impl Watched {
             filter,
             freshness,
             validations,
-            metrics,
+            filter_metrics: FilterMetrics::register(&table),
+            following: TableMetrics::register(&table),
+            lookups: LookupMetrics::register(&table),
+            late_writes: LateWriteMetrics::register(&table),
             answers: Answers::default(),
         }
     }
@@ -199,7 +208,7 @@ impl Watched {
     /// `false` is a guarantee, as far as the knowledge goes: the partition is neither split nor guarded.
     pub fn might_be_split(&self, target: &Target<'_>) -> bool {
         let answer = self.filter.might_match(target);
-        self.metrics.count_check(target, answer);
+        self.filter_metrics.count_check(target, answer);
         answer
     }
 }

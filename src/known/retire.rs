@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::StreamExt;
+use metrics::{Counter, counter};
 use moka::future::Cache;
 use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, Semaphore};
@@ -52,6 +53,8 @@ const UNDER_WAY_MAX: usize = DOUBTS_MAX + 4096;
 const DOUBLINGS_MAX: u32 = 8;
 const PAUSE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
+const LATE_WRITES_TOTAL: &str = "narrows_late_writes_total";
+
 const WRITTEN: &str = "it was written";
 const OUTCOME_UNKNOWN: &str = "a write to it has an unknown outcome";
 
@@ -77,6 +80,34 @@ pub enum RetireError {
     TooMany,
 }
 
+/// What became of writes to partitions of one table that are guarded or split.
+pub struct LateWriteMetrics {
+    /// Generations that a write has ended.
+    pub invalidated: Counter,
+    /// Writes rejected because of the table's policy.
+    pub rejected: Counter,
+    /// Writes refused because what they touch could not be taken out of its split.
+    pub refused: Counter,
+    /// Writes whose reply was replaced by "outcome unknown" for the same reason.
+    pub unknown: Counter,
+    /// Unknown outcomes that could not be written down.
+    pub forgotten: Counter,
+}
+
+impl LateWriteMetrics {
+    pub fn register(table: &str) -> Self {
+        let outcome = |outcome: &'static str| counter!(LATE_WRITES_TOTAL, "table" => table.to_owned(), "outcome" => outcome);
+        Self {
+            invalidated: outcome("invalidated"),
+            rejected: outcome("rejected"),
+            refused: outcome("refused"),
+            unknown: outcome("unknown"),
+            forgotten: outcome("forgotten"),
+        }
+    }
+}
+
+/// Takes splits out of service because of writes.
 pub struct Retirer {
     store: Arc<StoreSlot>,
     runtime: Handle,
@@ -154,7 +185,7 @@ impl Retirer {
     pub fn doubt(self: &Arc<Self>, watched: &Arc<Watched>, keys: Option<Vec<PartitionKey>>) {
         if self.doubts.fetch_add(1, Ordering::AcqRel) >= DOUBTS_MAX {
             self.doubts.fetch_sub(1, Ordering::AcqRel);
-            watched.metrics.late_forgotten.increment(1);
+            watched.late_writes.forgotten.increment(1);
             return;
         }
         let (retirer, watched) = (self.clone(), watched.clone());
@@ -184,7 +215,7 @@ impl Retirer {
                 Err(_) => sleep(REPEAT_AFTER).await,
             }
         }
-        watched.metrics.late_forgotten.increment(1);
+        watched.late_writes.forgotten.increment(1);
     }
 
     /// Takes all splits of a table out of service; with `demote` none are made or served until somebody says so.
@@ -198,7 +229,7 @@ impl Retirer {
             let store = retirer.store.get()?;
             let table = watched.name();
             store.take_out_of_service(table, watched.shards()).await?;
-            watched.metrics.out_of_service.increment(1);
+            watched.following.out_of_service.increment(1);
             if demote {
                 store.demote_table(table).await?;
             }
@@ -244,12 +275,12 @@ impl Retirer {
         let store = self.store.get()?;
         for _ in 0..ATTEMPTS_MAX {
             let reading = store.read_key(&id).await?;
-            match standing(&reading) {
-                Standing::Absent => return Ok(Released::Free),
-                Standing::Guarded(_) if policy == LateWrites::Reject => {
+            match guard_state(&reading) {
+                GuardState::Absent => return Ok(Released::Free),
+                GuardState::Guarded(_) if policy == LateWrites::Reject => {
                     return Ok(Released::Rejected);
                 }
-                Standing::Guarded(generation) => {
+                GuardState::Guarded(generation) => {
                     let late_writes = reading.late_writes.saturating_add(1);
                     let pause = pause(watched.settings().quiet_for, late_writes);
                     let end = End {
@@ -261,18 +292,18 @@ impl Retirer {
                     let ended = store.end_generation(&id, generation, &end).await?;
                     if let Outcome::Applied(version) = ended {
                         self.settled.insert(id, version).await;
-                        watched.metrics.late_invalidated.increment(1);
+                        watched.late_writes.invalidated.increment(1);
                         return Ok(Released::Free);
                     }
                 }
-                Standing::Free => {
+                GuardState::Free => {
                     let settled = self.settled.get(&id).await;
                     if settled.is_some_and(|settled| settled >= reading.row_version) {
                         return Ok(Released::Free);
                     }
                     store.settle_shard(&id.table, id.shard).await?;
                     let again = store.read_key(&id).await?;
-                    if standing(&again) == Standing::Free {
+                    if guard_state(&again) == GuardState::Free {
                         self.settled.insert(id, again.row_version).await;
                         return Ok(Released::Free);
                     }
@@ -292,7 +323,7 @@ impl Retirer {
         let until = in_future(hint_window + UNSETTLED_SPARE);
         for _ in 0..ATTEMPTS_MAX {
             let reading = store.read_key(&id).await?;
-            let is_guarded = matches!(standing(&reading), Standing::Guarded(_));
+            let is_guarded = matches!(guard_state(&reading), GuardState::Guarded(_));
             let end = End {
                 reason: OUTCOME_UNKNOWN,
                 unsettled_until: Some(until),
@@ -342,7 +373,7 @@ impl Drop for UnderWay {
 
 /// How a partition stands to a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum GuardState {
     /// There was never a split of it.
     Absent,
     /// It seems that nothing is guarded.
@@ -351,14 +382,14 @@ enum Standing {
     Guarded(Generation),
 }
 
-fn standing(reading: &KeyReading) -> Standing {
+fn guard_state(reading: &KeyReading) -> GuardState {
     let guarded = |standing: crate::wide_row::state::Standing| standing.is_guarded();
     match reading.generation {
-        None => Standing::Absent,
+        None => GuardState::Absent,
         Some(generation) if reading.is_unknown || reading.standing.is_some_and(guarded) => {
-            Standing::Guarded(generation)
+            GuardState::Guarded(generation)
         }
-        Some(_) => Standing::Free,
+        Some(_) => GuardState::Free,
     }
 }
 
@@ -398,16 +429,16 @@ mod tests {
     fn what_is_guarded_or_unknown_must_end_and_the_rest_is_free() {
         for state in State::ALL {
             let expected = match state.is_guarded() {
-                true => Standing::Guarded(Generation(7)),
-                false => Standing::Free,
+                true => GuardState::Guarded(Generation(7)),
+                false => GuardState::Free,
             };
-            assert_eq!(standing(&reading(Some(state), 1)), expected, "{state:?}");
+            assert_eq!(guard_state(&reading(Some(state), 1)), expected, "{state:?}");
             // Out of service with its whole table.
-            assert_eq!(standing(&reading(Some(state), 0)), Standing::Free);
+            assert_eq!(guard_state(&reading(Some(state), 0)), GuardState::Free);
         }
-        let unknown = standing(&reading(None, 1));
-        assert_eq!(unknown, Standing::Guarded(Generation(7)));
-        assert_eq!(standing(&KeyReading::default()), Standing::Absent);
+        let unknown = guard_state(&reading(None, 1));
+        assert_eq!(unknown, GuardState::Guarded(Generation(7)));
+        assert_eq!(guard_state(&KeyReading::default()), GuardState::Absent);
     }
 
     #[test]

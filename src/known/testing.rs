@@ -7,9 +7,8 @@ use tokio::runtime::Handle;
 
 use super::clock::BootClock;
 use super::freshness::Freshness;
-use super::metrics::TableMetrics;
 use super::slot::{StoreSlot, TableShards};
-use super::validate::Validations;
+use super::validate::{self, Validations};
 use crate::filter::{FusePolicy, Policies, TableFilter};
 use crate::known::{Known, Watched};
 use crate::watched::WatchedTable;
@@ -24,7 +23,6 @@ fn freshness() -> Freshness {
 
 /// Within a runtime, where it would validate.
 pub(crate) fn watched(settings: WatchedTable) -> Arc<Watched> {
-    let metrics = TableMetrics::register(&settings.name);
     let reader = TableShards {
         store: Arc::new(StoreSlot::default()),
         table: settings.name.clone(),
@@ -33,10 +31,10 @@ pub(crate) fn watched(settings: WatchedTable) -> Arc<Watched> {
         Arc::new(reader),
         settings.shards,
         Handle::current(),
-        metrics.validations(),
+        validate::Metrics::register(&settings.name.to_string()),
     );
     let policies = Policies::from([Arc::new(FusePolicy) as _]);
     let filter = TableFilter::new(policies, settings.shards as usize);
-    let watched = Watched::new(settings, filter, freshness(), validations, metrics);
+    let watched = Watched::new(settings, filter, freshness(), validations);
     Arc::new(watched)
 }

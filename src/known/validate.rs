@@ -6,12 +6,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use metrics::Counter;
+use metrics::{Counter, counter};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::wide_row::store::{ShardReading, StoreError};
+
+const REQUESTS_TOTAL: &str = "narrows_validation_requests_total";
+const READS_TOTAL: &str = "narrows_validation_reads_total";
 
 /// A validation that takes longer is worth less than an answer from the original.
 const DEADLINE: Duration = Duration::from_millis(500);
@@ -42,12 +45,22 @@ pub struct Validations<R> {
     pub metrics: Metrics,
 }
 
-#[derive(Clone)]
 pub struct Metrics {
     pub sent: Counter,
     pub failed: Counter,
     /// Requests that were answered; those beyond `sent` shared a reading.
     pub asked: Counter,
+}
+
+impl Metrics {
+    pub fn register(table: &str) -> Self {
+        let reads = |outcome: &'static str| counter!(READS_TOTAL, "table" => table.to_owned(), "outcome" => outcome);
+        Self {
+            sent: reads("sent"),
+            failed: reads("failed"),
+            asked: counter!(REQUESTS_TOTAL, "table" => table.to_owned()),
+        }
+    }
 }
 
 type Answer = Result<ShardReading, Unvalidated>;

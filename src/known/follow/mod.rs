@@ -5,6 +5,7 @@
 //! waiting; `originals` notices that a watched table itself was dropped, altered or truncated by somebody else. Freshness
 //! counts from when a poll was sent, so a poll that hangs makes nothing fresh.
 
+pub mod metrics;
 mod originals;
 mod tables;
 
@@ -17,13 +18,13 @@ use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
+use self::metrics::PollMetrics;
 use crate::filter::{Policies, TableFilter, spec};
 use crate::known::clock::Clock;
 use crate::known::freshness::Freshness;
-use crate::known::metrics::{FollowMetrics, TableMetrics};
 use crate::known::slot::{StoreSlot, TableShards};
 use crate::known::snapshot;
-use crate::known::validate::Validations;
+use crate::known::validate::{self, Validations};
 use crate::known::{Known, Watched};
 use crate::schema::names::TableName;
 use crate::watched::{SHARDS_MAX, WatchedTable};
@@ -69,7 +70,7 @@ pub struct Follower {
     followed: HashMap<TableName, Task>,
     /// Locked by the one check that is under way.
     originals: Arc<Mutex<Originals>>,
-    metrics: FollowMetrics,
+    metrics: PollMetrics,
     trouble: Trouble,
 }
 
@@ -96,7 +97,7 @@ impl Follower {
             slot,
             followed: HashMap::new(),
             originals: Arc::default(),
-            metrics: FollowMetrics::register(),
+            metrics: PollMetrics::register(),
             trouble: Trouble::default(),
         }
     }
@@ -195,19 +196,18 @@ impl Follower {
     }
 
     fn watched(&self, table: WatchedTable, stored: Option<TableFilter>) -> Watched {
-        let metrics = TableMetrics::register(&table.name);
         let shards = table.shards.min(SHARDS_MAX);
         let filter = stored.unwrap_or_else(|| TableFilter::new(policies(&table), shards as usize));
-        metrics.show_filter(&filter.stats());
+        let metrics = validate::Metrics::register(&table.name.to_string());
         let reader = TableShards {
             store: self.slot.clone(),
             table: table.name.clone(),
         };
         let runtime = self.following.runtime.clone();
-        let validations =
-            Validations::new(Arc::new(reader), shards, runtime, metrics.validations());
-        let freshness = self.following.freshness();
-        Watched::new(table, filter, freshness, validations, metrics)
+        let validations = Validations::new(Arc::new(reader), shards, runtime, metrics);
+        let watched = Watched::new(table, filter, self.following.freshness(), validations);
+        watched.filter_metrics.show(&watched.filter.stats());
+        watched
     }
 
     fn stored_filter(&self, table: &WatchedTable) -> Option<TableFilter> {
@@ -235,7 +235,9 @@ impl Follower {
     fn show_ages(&self) {
         self.metrics.show_age(self.known.catalog.since_refresh());
         for watched in self.known.tables() {
-            watched.metrics.show_age(watched.freshness.since_refresh());
+            watched
+                .following
+                .show_age(watched.freshness.since_refresh());
         }
     }
 

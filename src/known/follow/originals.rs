@@ -174,7 +174,7 @@ async fn take_over(
         store.take_out_of_service(table, row.table.shards).await?;
         tracing::warn!(%table, ?change, "the table was changed; all its splits are out of service");
         if let Some(watched) = known.table(&table.keyspace, &table.table) {
-            watched.metrics.out_of_service.increment(1);
+            watched.following.out_of_service.increment(1);
         }
     }
     store.set_seen(row, now).await

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
+use super::metrics::PollMetrics;
 use super::{Following, Trouble};
 use crate::filter::{BuiltShard, Installed, Rebuild, Target};
-use crate::known::metrics::FollowMetrics;
 use crate::known::view::{Next, ShardView};
 use crate::known::{Known, Watched};
 use crate::wide_row::names::Version;
@@ -68,7 +68,7 @@ impl Followed {
 
     /// Follows for ever.
     pub(super) async fn run(self: Arc<Self>, store: Arc<Store>) {
-        let metrics = FollowMetrics::register();
+        let metrics = PollMetrics::register();
         let mut trouble = Trouble::default();
         loop {
             let result = self.refresh(&store).await;
@@ -111,7 +111,7 @@ impl Followed {
     ) -> Result<(), StoreError> {
         let (mut seen, mut rows, mut gone, mut guarded) = (false, 0, 0, Vec::new());
         let Watched {
-            filter, metrics, ..
+            filter, following, ..
         } = &*self.watched;
         let table = self.watched.name();
         let read = store.read_rows(table, polled.shard, since, |row| {
@@ -124,8 +124,8 @@ impl Followed {
             }
         });
         read.await?;
-        metrics.shards.increment(1);
-        metrics.rows.increment(rows);
+        following.shards.increment(1);
+        following.rows.increment(rows);
         if polled.epoch > shard.view.epoch() {
             // Everything in it may have gone.
             gone = GONE_KEYS_MAX + 1;
@@ -176,14 +176,14 @@ impl Followed {
             }
         });
         read.await?;
-        self.watched.metrics.shards.increment(1);
-        self.watched.metrics.rows.increment(rows);
+        self.watched.following.shards.increment(1);
+        self.watched.following.rows.increment(rows);
         Ok((settled, rebuild))
     }
 
     /// The long step runs where it holds up nobody.
     async fn build(&self, rebuild: Rebuild) -> Result<BuiltShard, StoreError> {
-        let build_seconds = self.watched.metrics.build_seconds.clone();
+        let build_seconds = self.watched.filter_metrics.build_seconds.clone();
         let build = move || {
             let began = Instant::now();
             let built = rebuild.build();
@@ -208,11 +208,11 @@ impl Followed {
     }
 
     fn show_metrics(&self) {
-        let metrics = &self.watched.metrics;
-        metrics.show_filter(&self.watched.filter.stats());
+        let metrics = &self.watched.filter_metrics;
+        metrics.show(&self.watched.filter.stats());
         let built = *self.built.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(built) = built {
-            metrics.filter_age.set(built.elapsed().as_secs_f64());
+            metrics.show_age(built.elapsed());
         }
     }
 

@@ -264,7 +264,7 @@ impl InFlight {
             tracing::warn!("a write is not acknowledged: which tables are watched is not known");
         }
         for table in &self.touched.tables {
-            table.watched.metrics.late_unknown.increment(1);
+            table.watched.late_writes.unknown.increment(1);
             match why {
                 Unchecked::Stale => {
                     tracing::warn!(table = %table.watched.name(), "a write is not acknowledged: what is split is not known");
@@ -339,7 +339,7 @@ impl Drop for InFlight {
         let touched = std::mem::take(&mut self.touched);
         for table in touched.tables {
             if !self.may_have_written(&table) {
-                table.watched.metrics.late_forgotten.increment(1);
+                table.watched.late_writes.forgotten.increment(1);
                 continue;
             }
             let TouchedTable { watched, keys, .. } = table;

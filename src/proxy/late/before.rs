@@ -194,7 +194,7 @@ fn tell_not_understood(late: &LateWrite, table: &TouchedTable) {
 }
 
 fn refused(table: &TouchedTable, why: &str) -> Refusal {
-    table.watched.metrics.late_refused.increment(1);
+    table.watched.late_writes.refused.increment(1);
     let text = format!(
         "narrows: {why} of {}; this write was not forwarded, try again",
         table.watched.name()
@@ -203,7 +203,7 @@ fn refused(table: &TouchedTable, why: &str) -> Refusal {
 }
 
 fn rejected(table: &TouchedTable, why: &str) -> Refusal {
-    table.watched.metrics.late_rejected.increment(1);
+    table.watched.late_writes.rejected.increment(1);
     let text = format!(
         "narrows: the partition {why}, and late_writes = reject for {}: this write was not made",
         table.watched.name()

@@ -15,7 +15,7 @@ use super::pages::Reading;
 use super::{Instead, Reply, SplitRead};
 use crate::filter::Target;
 use crate::known::Watched;
-use crate::known::lookup::{Lookup, Standing};
+use crate::known::lookup::{Lookup, LookupAnswer};
 use crate::protocol::Envelope;
 use crate::protocol::header::Version;
 use crate::proxy::session::Session;
@@ -119,9 +119,9 @@ impl Session {
         let lookup = self.lookup()?;
         let find = async {
             match lookup.find(watched, &key.key).await {
-                Standing::Split(layout) => Ok(layout),
-                Standing::NotSplit => Err(Instead::from(Fallback::NotSplit)),
-                Standing::Doubt(_) => Err(Instead::from(Fallback::Doubt)),
+                LookupAnswer::Split(layout) => Ok(layout),
+                LookupAnswer::NotSplit => Err(Instead::from(Fallback::NotSplit)),
+                LookupAnswer::Doubt(_) => Err(Instead::from(Fallback::Doubt)),
             }
         };
         let right = self.prove(reading);
@@ -159,14 +159,14 @@ impl Session {
             let might = watched.might_be_split(&Target::key(key.key.bytes()));
             match might {
                 true => lookup.find(watched, &key.key).await,
-                false => Standing::NotSplit,
+                false => LookupAnswer::NotSplit,
             }
         };
         let standings = futures::future::join_all(reading.keys.iter().map(find));
         let (standings, ()) = tokio::try_join!(async { Ok(standings.await) }, self.prove(reading))?;
-        let source = |standing: Standing| match standing {
-            Standing::Split(layout) => Source::Split(layout),
-            Standing::NotSplit | Standing::Doubt(_) => Source::Original,
+        let source = |standing: LookupAnswer| match standing {
+            LookupAnswer::Split(layout) => Source::Split(layout),
+            LookupAnswer::NotSplit | LookupAnswer::Doubt(_) => Source::Original,
         };
         let sources: Vec<Source> = standings.into_iter().map(source).collect();
         let none_split = !sources

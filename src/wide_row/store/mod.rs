@@ -19,7 +19,6 @@ pub mod connect;
 mod demote;
 mod describe;
 mod fleet;
-mod late;
 mod layout;
 mod lease;
 mod list;
@@ -43,7 +42,6 @@ use cas::Turns;
 
 use crate::schema::names::{PartitionKey, TableName};
 pub use describe::Described;
-pub use late::End;
 pub use lease::{Lease, Leased};
 pub use list::Listed;
 pub use nodes::NodeFacts;
@@ -52,7 +50,7 @@ pub use settings::ClusterPatience;
 pub use split_table::{HIDDEN, LeftRow, MadeTable, Prospect};
 use statements::Statements;
 pub use top_partitions::{TopPartition, TopPartitions};
-pub use transition::{Detected, Found, Outcome};
+pub use transition::{Detected, End, Found, Outcome};
 pub use watched::{SeenTable, WatchedRow};
 
 /// One split's place in the store.

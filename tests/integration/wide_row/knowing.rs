@@ -8,7 +8,7 @@ use narrows::known::cache::{Layouts, Timing};
 use narrows::known::clock::BootClock;
 use narrows::known::follow::{Follower, Following};
 use narrows::known::freshness::Age;
-use narrows::known::lookup::{Doubt, Lookup, Standing};
+use narrows::known::lookup::{Doubt, Lookup, LookupAnswer};
 use narrows::known::shared_cache::SharedCache;
 use narrows::known::slot::StoreSlot;
 use narrows::known::{Known, Watched};
@@ -73,16 +73,16 @@ impl Knowing {
     }
 
     /// One answer, which may be a doubt for want of time.
-    pub(crate) async fn find_once(&self, id: &SplitId) -> Standing {
+    pub(crate) async fn find_once(&self, id: &SplitId) -> LookupAnswer {
         self.lookup.find(&self.watched(), &id.key).await
     }
 
     /// The answer, asked for again as long as a busy machine makes it too late.
-    pub(crate) async fn find(&self, id: &SplitId) -> Standing {
+    pub(crate) async fn find(&self, id: &SplitId) -> LookupAnswer {
         let deadline = std::time::Instant::now() + PATIENCE;
         loop {
             match self.find_once(id).await {
-                Standing::Doubt(Doubt::Validation | Doubt::Key)
+                LookupAnswer::Doubt(Doubt::Validation | Doubt::Key)
                     if std::time::Instant::now() < deadline => {}
                 standing => return standing,
             }
@@ -121,10 +121,10 @@ pub(crate) async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// Asks until the answer is a doubt, for want of a validation.
 pub(crate) async fn eventually_doubt(knowing: &Knowing, id: &SplitId) {
-    eventually_standing(knowing, id, &Standing::Doubt(Doubt::Validation)).await;
+    eventually_standing(knowing, id, &LookupAnswer::Doubt(Doubt::Validation)).await;
 }
 
-pub(crate) async fn eventually_standing(knowing: &Knowing, id: &SplitId, standing: &Standing) {
+pub(crate) async fn eventually_standing(knowing: &Knowing, id: &SplitId, standing: &LookupAnswer) {
     let deadline = std::time::Instant::now() + PATIENCE;
     loop {
         let now = knowing.find_once(id).await;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use narrows::known::lookup::{Doubt, Standing};
+use narrows::known::lookup::{Doubt, LookupAnswer};
 use narrows::schema::bucket::Bucket;
 use narrows::wide_row::layout::Layout;
 use narrows::wide_row::names::Generation;
@@ -56,7 +56,7 @@ async fn an_answer_is_never_older_than_its_question() {
     let one = Knowing::start(&control, None).await;
     let two = Knowing::start(&control, None).await;
     for _ in 0..3 {
-        let layout = Standing::Split(Arc::new(serve(&control, &id).await));
+        let layout = LookupAnswer::Split(Arc::new(serve(&control, &id).await));
         for knowing in [&one, &two, &one, &two] {
             assert_eq!(knowing.find(&id).await, layout);
         }
@@ -72,7 +72,7 @@ async fn an_answer_is_never_older_than_its_question() {
         assert_eq!(one.find(&id).await, layout);
         invalidate(&control, &id).await;
         for knowing in [&one, &two] {
-            assert_eq!(knowing.find(&id).await, Standing::NotSplit);
+            assert_eq!(knowing.find(&id).await, LookupAnswer::NotSplit);
         }
     }
 }
@@ -82,12 +82,12 @@ async fn live(control: &Control) {
     let id = split("alive");
     let knowing = Knowing::start(control, None).await;
     for _ in 0..2 {
-        let layout = Standing::Split(Arc::new(serve(control, &id).await));
+        let layout = LookupAnswer::Split(Arc::new(serve(control, &id).await));
         assert_eq!(knowing.find(&id).await, layout);
         knowing.polled().await;
         assert!(knowing.might_be_split(&id));
         invalidate(control, &id).await;
-        assert_eq!(knowing.find(&id).await, Standing::NotSplit);
+        assert_eq!(knowing.find(&id).await, LookupAnswer::NotSplit);
     }
     serve(control, &id).await;
     let table = super::control::table();
@@ -95,7 +95,7 @@ async fn live(control: &Control) {
         .store
         .take_out_of_service(&table, super::control::SHARDS);
     taken.await.expect("bumped");
-    assert_eq!(knowing.find(&id).await, Standing::NotSplit);
+    assert_eq!(knowing.find(&id).await, LookupAnswer::NotSplit);
 }
 
 #[tokio::test]
@@ -115,7 +115,7 @@ async fn many_questions_share_their_validations() {
     let control = Control::create(&cluster).await;
     let id = split("shared");
     let knowing = Knowing::start(&control, None).await;
-    let layout = Standing::Split(Arc::new(serve(&control, &id).await));
+    let layout = LookupAnswer::Split(Arc::new(serve(&control, &id).await));
     let questions = (0..200).map(|_| knowing.find(&id));
     for answer in futures::future::join_all(questions).await {
         assert_eq!(answer, layout);
@@ -127,21 +127,24 @@ async fn keys_that_are_on_their_way_and_keys_that_are_not_are_not_split() {
     let cluster = cluster();
     let control = Control::create(&cluster).await;
     let knowing = Knowing::start(&control, None).await;
-    assert_eq!(knowing.find(&split("nobody")).await, Standing::NotSplit);
+    assert_eq!(knowing.find(&split("nobody")).await, LookupAnswer::NotSplit);
     let id = split("on its way");
     detect(&control.store, &id).await;
-    assert_eq!(knowing.find(&id).await, Standing::NotSplit);
+    assert_eq!(knowing.find(&id).await, LookupAnswer::NotSplit);
     let layout = {
         invalidate_after_all(&control, &id).await;
         serve(&control, &id).await
     };
-    assert_eq!(knowing.find(&id).await, Standing::Split(Arc::new(layout)));
+    assert_eq!(
+        knowing.find(&id).await,
+        LookupAnswer::Split(Arc::new(layout))
+    );
     let table = super::control::table();
     let taken = control
         .store
         .take_out_of_service(&table, super::control::SHARDS);
     taken.await.expect("bumped");
-    assert_eq!(knowing.find(&id).await, Standing::NotSplit);
+    assert_eq!(knowing.find(&id).await, LookupAnswer::NotSplit);
 }
 
 /// Brings a detected split to an end, so that the next generation can begin.
@@ -160,7 +163,7 @@ async fn splits_of_a_table_that_was_not_watched_meanwhile_are_not_believed() {
     let cluster = cluster();
     let control = Control::create(&cluster).await;
     let id = split("left alone");
-    let layout = Standing::Split(Arc::new(serve(&control, &id).await));
+    let layout = LookupAnswer::Split(Arc::new(serve(&control, &id).await));
     assert_eq!(Knowing::start(&control, None).await.find(&id).await, layout);
     control
         .run("DELETE FROM {}.watched_table WHERE catalog = 'watched'")
@@ -169,7 +172,7 @@ async fn splits_of_a_table_that_was_not_watched_meanwhile_are_not_believed() {
     again.expect("watched again");
     let knowing = Knowing::start(&control, None).await;
     assert_ne!(knowing.find(&id).await, layout);
-    super::knowing::eventually_standing(&knowing, &id, &Standing::NotSplit).await;
+    super::knowing::eventually_standing(&knowing, &id, &LookupAnswer::NotSplit).await;
 }
 
 #[tokio::test]
@@ -196,7 +199,7 @@ async fn a_state_of_a_later_version_is_watched_and_not_served() {
         .await;
     let knowing = Knowing::start(&control, None).await;
     assert!(knowing.might_be_split(&id));
-    assert_eq!(knowing.find(&id).await, Standing::NotSplit);
+    assert_eq!(knowing.find(&id).await, LookupAnswer::NotSplit);
 }
 
 #[tokio::test]
@@ -206,7 +209,10 @@ async fn a_layout_that_is_missing_or_not_whole_is_a_doubt() {
     let knowing = Knowing::start(&control, None).await;
     let missing = split("missing");
     complete(&control.store, &missing).await;
-    assert_eq!(knowing.find(&missing).await, Standing::Doubt(Doubt::Layout));
+    assert_eq!(
+        knowing.find(&missing).await,
+        LookupAnswer::Doubt(Doubt::Layout)
+    );
     let id = split("not whole");
     let layout = serve(&control, &id).await;
     let key = key_in_cql(&id);
@@ -217,7 +223,7 @@ async fn a_layout_that_is_missing_or_not_whole_is_a_doubt() {
             layout.generation
         ))
         .await;
-    assert_eq!(knowing.find(&id).await, Standing::Doubt(Doubt::Layout));
+    assert_eq!(knowing.find(&id).await, LookupAnswer::Doubt(Doubt::Layout));
 }
 
 #[tokio::test]
@@ -225,7 +231,7 @@ async fn a_control_keyspace_that_does_not_answer_is_a_doubt() {
     let cluster = cluster();
     let control = Control::create(&cluster).await;
     let id = split("unreachable");
-    let layout = Standing::Split(Arc::new(serve(&control, &id).await));
+    let layout = LookupAnswer::Split(Arc::new(serve(&control, &id).await));
     let knowing = Knowing::start(&control, None).await;
     assert_eq!(knowing.find(&id).await, layout);
     let name = &control.keyspace.name;

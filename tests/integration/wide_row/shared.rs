@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use narrows::config::RedisSettings;
-use narrows::known::lookup::Standing;
+use narrows::known::lookup::LookupAnswer;
 use narrows::known::shared_cache::SharedCache;
 use narrows::wide_row::layout::LayoutId;
 use tokio::runtime::Handle;
@@ -45,7 +45,7 @@ async fn whatever_redis_does_the_layout_is_right() {
     let mut redis = Redis::start();
     let id = split("shared");
     let layout = serve(&control, &id).await;
-    let (key, right) = (layout.id(), Standing::Split(Arc::new(layout.clone())));
+    let (key, right) = (layout.id(), LookupAnswer::Split(Arc::new(layout.clone())));
     assert_eq!(cold(&control, &redis).await.find(&id).await, right);
     eventually("the first proxy shares it", || {
         stored(&redis, &key).is_some()
@@ -78,9 +78,9 @@ async fn whatever_redis_does_the_layout_is_right() {
     assert_eq!(knowing.find(&id).await, right);
     eventually("it is shared again", || stored(&redis, &key).is_some()).await;
     invalidate(&control, &id).await;
-    assert_eq!(knowing.find(&id).await, Standing::NotSplit);
+    assert_eq!(knowing.find(&id).await, LookupAnswer::NotSplit);
     assert_eq!(
         cold(&control, &redis).await.find(&id).await,
-        Standing::NotSplit
+        LookupAnswer::NotSplit
     );
 }
