@@ -1,5 +1,5 @@
-# The decision benchmark: what a read of a watched table, and a write to it, cost more because the partition might be
-# split, and is not.
+# The decision benchmark: what a session's judge costs a read and a write more because their table is watched, although
+# their partition is not split.
 # Needs no cluster. Results: target/bench/decision.json.
 
 # How many splits the filter holds.

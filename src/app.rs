@@ -14,7 +14,8 @@ use crate::cli::check;
 use crate::config::{self, Config, TopologyMode, changed_without_restart, with_reloadable};
 use crate::known::service::Role;
 use crate::process::{AppError, Background, bind, serve_admin, spawn};
-use crate::proxy::worker::{Target, Workers};
+use crate::proxy::arrival::Target;
+use crate::proxy::threads::Threads;
 use crate::proxy::{Proxy, listener, mirror};
 use crate::telemetry::logs::LogControl;
 use crate::telemetry::metrics::Metrics;
@@ -30,7 +31,7 @@ pub struct App {
     config_path: Option<PathBuf>,
     logs: LogControl,
     proxy: Arc<Proxy>,
-    workers: Arc<Workers>,
+    threads: Arc<Threads>,
     readiness: Readiness,
     tasks: Vec<AbortHandle>,
     /// `None` in a plain relay.
@@ -75,7 +76,7 @@ impl App {
             control.dialer.clone(),
             service.map(|service| service.wide_row.clone()),
         ));
-        let workers = Arc::new(Workers::start(threads(&config))?);
+        let threads = Arc::new(Threads::start(threads(&config))?);
         let readiness = Readiness::default();
         serve_admin(admin, readiness.clone(), metrics);
         let health = follow_health(
@@ -86,7 +87,7 @@ impl App {
         );
         let tasks = vec![
             spawn(health),
-            listen(&proxy, &workers, &control)?,
+            listen(&proxy, &threads, &control)?,
             spawn(control.run()),
         ];
         Ok(Self {
@@ -94,7 +95,7 @@ impl App {
             config_path,
             logs,
             proxy,
-            workers,
+            threads,
             readiness,
             tasks,
             background,
@@ -155,7 +156,7 @@ impl App {
             if let Some(background) = &self.background {
                 background.begin_to_stop();
             }
-            self.workers.drain(deadline);
+            self.threads.drain(deadline);
             if let Some(background) = self.background {
                 background.stop();
             }
@@ -197,20 +198,20 @@ impl Signals {
 /// Listens where drivers connect: at one address, or at one for each node.
 fn listen(
     proxy: &Arc<Proxy>,
-    workers: &Arc<Workers>,
+    threads: &Arc<Threads>,
     control: &Control,
 ) -> Result<AbortHandle, AppError> {
-    let (proxy, workers) = (proxy.clone(), workers.clone());
+    let (proxy, threads) = (proxy.clone(), threads.clone());
     Ok(match proxy.config.topology.mode {
         TopologyMode::Single => {
             let address = proxy.config.client.listen;
             let socket = bind(address, "client.listen")?;
             tracing::info!(%address, "listening for clients");
-            spawn(listener::accept(socket, Target::Any, proxy, workers))
+            spawn(listener::accept(socket, Target::Any, proxy, threads))
         }
         TopologyMode::Mirror => spawn(mirror::follow(
             proxy,
-            workers,
+            threads,
             control.published.subscribe(),
         )),
     })

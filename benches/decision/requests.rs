@@ -19,14 +19,8 @@ use narrows::wide_row::store::Described;
 use tokio::runtime::Handle;
 use uuid::Uuid;
 
-pub(crate) const KEYSPACE: &str = "plant";
-pub(crate) const TABLE: &str = "reading";
-pub(crate) const TEXT: &str =
-    "SELECT ts, value FROM plant.reading WHERE series = ? AND day = ? AND ts >= ? LIMIT ?";
-pub(crate) const WRITE: &str =
-    "INSERT INTO plant.reading (series, day, ts, value) VALUES (?, ?, ?, ?)";
-/// A table that nobody watches.
-pub(crate) const ELSEWHERE: &str = "INSERT INTO plant.other (series, day) VALUES (?, ?)";
+const KEYSPACE: &str = "plant";
+const TABLE: &str = "reading";
 const DAYS: usize = 100;
 const STALENESS: Duration = Duration::from_secs(3600);
 
@@ -97,16 +91,18 @@ fn schema() -> TableSchema {
     }
 }
 
-/// The `<query_parameters>` of EXECUTEs, each of a partition that is not split (native_protocol_v5 §4.1.4).
-pub(crate) fn bodies(count: usize) -> Vec<Vec<u8>> {
-    (0..count).map(body).collect()
+/// EXECUTEs of a statement, each of a partition that is not split (native_protocol_v5 §4.1.6).
+pub(crate) fn executes(id: [u8; 16], count: usize) -> Vec<Vec<u8>> {
+    (0..count).map(|number| execute(id, number)).collect()
 }
 
-fn body(number: usize) -> Vec<u8> {
+fn execute(id: [u8; 16], number: usize) -> Vec<u8> {
     const LOCAL_QUORUM: u16 = 6;
     const VALUES_AND_PAGE_SIZE: i32 = 0x01 | 0x04;
     let (series, day) = key(number, 2);
     let mut body = Vec::new();
+    body.put_short_bytes(&id);
+    body.put_short_bytes(&id);
     body.put_short(LOCAL_QUORUM);
     body.put_int(VALUES_AND_PAGE_SIZE);
     body.put_short(4);

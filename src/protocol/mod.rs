@@ -4,11 +4,11 @@
 //! from a peer returns an error on bad input; nothing here may panic on it.
 
 pub mod compression;
+pub mod deframer;
 pub mod header;
 pub mod request;
 pub mod response;
 pub mod segment;
-pub mod splitter;
 pub mod types;
 
 pub use compression::Compression;

@@ -8,25 +8,39 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::session::Session;
-use crate::protocol::Envelope;
+use super::shared::Proxy;
+use super::wire::Wire;
+use crate::config::TopologyMode;
+use crate::protocol::header::opcode;
 use crate::protocol::response::event::ip_from_bytes;
-use crate::protocol::response::result::value;
+use crate::protocol::response::result::{self, value};
+use crate::protocol::{Envelope, Header, response};
 
 const LOCAL: &str = "SELECT schema_version FROM system.local WHERE key='local'";
 const PEERS: &str = "SELECT rpc_address, schema_version FROM system.peers";
 const POLL_EVERY: Duration = Duration::from_millis(50);
 
+/// Whether the proxy waits: drivers that see all nodes do it themselves.
+pub(super) fn is_ours(proxy: &Proxy) -> bool {
+    proxy.config.topology.mode == TopologyMode::Single
+}
+
+/// Whether a reply says that the schema has changed.
+pub(super) fn is_schema_change(header: Header, body: &[u8]) -> bool {
+    let kind = || response::message(header, body)?.int();
+    header.opcode == opcode::RESULT && kind() == Ok(result::kind::SCHEMA_CHANGE)
+}
+
 /// Returns the reply unchanged, when the nodes agree or the time is up.
-pub(super) async fn wait(session: &Session, reply: Envelope) -> Envelope {
-    let patience = session.proxy.config.limits.schema_agreement_timeout;
+pub(super) async fn wait(wire: &Wire, reply: Envelope) -> Envelope {
+    let patience = wire.proxy.config.limits.schema_agreement_timeout;
     if patience.is_zero() {
         return reply;
     }
-    session.proxy.metrics.held_schema_changes.increment(1);
+    wire.proxy.metrics.held_schema_changes.increment(1);
     let deadline = Instant::now() + patience;
     let agreement = async {
-        while agree(session).await == Some(false) {
+        while agree(wire).await == Some(false) {
             sleep(POLL_EVERY).await;
         }
     };
@@ -39,9 +53,9 @@ pub(super) async fn wait(session: &Session, reply: Envelope) -> Envelope {
 }
 
 /// Whether all live nodes report one schema version. `None`: cannot be told.
-async fn agree(session: &Session) -> Option<bool> {
-    let local = session.ask_rows(LOCAL).await?;
-    let peers = session.ask_rows(PEERS).await?;
+async fn agree(wire: &Wire) -> Option<bool> {
+    let local = wire.ask_rows(LOCAL).await?;
+    let peers = wire.ask_rows(PEERS).await?;
     let version = local.first("schema_version")?;
     for row in &peers.rows {
         let schema = value(&peers.names, row, "schema_version");
@@ -50,7 +64,7 @@ async fn agree(session: &Session) -> Option<bool> {
         let (Some(schema), Some(address)) = (schema, address) else {
             continue;
         };
-        if schema != version && is_up(session, address).await {
+        if schema != version && is_up(wire, address).await {
             return Some(false);
         }
     }
@@ -58,8 +72,8 @@ async fn agree(session: &Session) -> Option<bool> {
 }
 
 /// Whether a node takes part. One that died would otherwise hold up every schema change.
-async fn is_up(session: &Session, address: IpAddr) -> bool {
-    let proxy = &session.proxy;
+async fn is_up(wire: &Wire, address: IpAddr) -> bool {
+    let proxy = &wire.proxy;
     let cluster = proxy.balance.cluster();
     match cluster.nodes.iter().find(|node| node.advertised == address) {
         Some(node) => {
@@ -70,7 +84,7 @@ async fn is_up(session: &Session, address: IpAddr) -> bool {
         None => {
             proxy
                 .dialer
-                .answers(SocketAddr::new(address, session.upstream_address.port()))
+                .answers(SocketAddr::new(address, wire.upstream_address.port()))
                 .await
         }
     }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::Presented;
-use super::session::Session;
+use super::topology::Presented;
+use super::wire::Wire;
 use crate::protocol::header::{Envelope, opcode};
 use crate::protocol::response::event::{self, Event};
 use crate::protocol::types::Cursor;
@@ -21,8 +21,8 @@ const EVENT_STREAM: i16 = -1;
 /// A node that is not listened for by then is not announced; the driver finds it by its own reconnection.
 const LISTENER_PATIENCE: Duration = Duration::from_secs(30);
 
-pub(super) async fn pass_on(session: &Rc<Session>, reply: Envelope) -> io::Result<()> {
-    let Presented::Mirror { .. } = session.presented else {
+pub(super) async fn pass_on(wire: &Rc<Wire>, reply: Envelope) -> io::Result<()> {
+    let Presented::Mirror { .. } = wire.presented else {
         return Ok(());
     };
     let Ok(Event::Node {
@@ -33,28 +33,28 @@ pub(super) async fn pass_on(session: &Rc<Session>, reply: Envelope) -> io::Resul
     else {
         return Ok(());
     };
-    let mirrored = session.presented.address_of(address.ip());
+    let mirrored = wire.presented.address_of(address.ip());
     let body = event::encode_node(kind, change, mirrored);
     if matches!(change, "UP" | "NEW_NODE") {
-        announce_when_listening(session, mirrored, body);
+        announce_when_listening(wire, mirrored, body);
         return Ok(());
     }
-    session.reply(EVENT_STREAM, 0, opcode::EVENT, body).await
+    wire.reply(EVENT_STREAM, (0, opcode::EVENT), body).await
 }
 
-fn announce_when_listening(session: &Rc<Session>, mirrored: SocketAddr, body: Vec<u8>) {
-    session.proxy.suspicion.notify_one();
-    let mut listening = session.proxy.mirrored.subscribe();
+fn announce_when_listening(wire: &Rc<Wire>, mirrored: SocketAddr, body: Vec<u8>) {
+    wire.proxy.suspicion.notify_one();
+    let mut listening = wire.proxy.mirrored.subscribe();
     // The session may end meanwhile, and must not be kept for this.
-    let session = Rc::downgrade(session);
+    let wire = Rc::downgrade(wire);
     tokio::task::spawn_local(async move {
         let bound = listening.wait_for(|addresses| addresses.contains(&mirrored));
         if !matches!(timeout(LISTENER_PATIENCE, bound).await, Ok(Ok(_))) {
             return;
         }
-        if let Some(session) = session.upgrade() {
+        if let Some(wire) = wire.upgrade() {
             // A client that has gone needs no event.
-            drop(session.reply(EVENT_STREAM, 0, opcode::EVENT, body).await);
+            drop(wire.reply(EVENT_STREAM, (0, opcode::EVENT), body).await);
         }
     });
 }

@@ -1,4 +1,4 @@
-//! Accepts clients and hands them to the worker threads.
+//! Accepts clients and hands them to the session threads.
 
 use std::io;
 use std::sync::Arc;
@@ -7,8 +7,9 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::sleep;
 
-use super::Proxy;
-use super::worker::{Arrival, Target, Workers};
+use super::arrival::{Arrival, Target};
+use super::shared::Proxy;
+use super::threads::Threads;
 
 /// Accepting fails when the process runs out of file descriptors; trying again at once would only burn the CPU.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -18,11 +19,11 @@ pub async fn accept(
     listener: TcpListener,
     target: Target,
     proxy: Arc<Proxy>,
-    workers: Arc<Workers>,
+    threads: Arc<Threads>,
 ) {
     loop {
         match accept_one(&listener, target, &proxy).await {
-            Ok(Some(arrival)) => workers.hand_over(arrival).await,
+            Ok(Some(arrival)) => threads.hand_over(arrival).await,
             Ok(None) => {}
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a client");

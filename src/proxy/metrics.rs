@@ -2,7 +2,7 @@
 
 use metrics::{Counter, Gauge, counter, gauge};
 
-use super::split::SplitMetrics;
+use super::split::fallback::SplitMetrics;
 
 pub(super) const CONNECTIONS: &str = "narrows_proxy_connections";
 pub(super) const ACCEPTED_TOTAL: &str = "narrows_proxy_accepted_total";

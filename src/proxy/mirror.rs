@@ -11,14 +11,17 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
-use super::worker::{Target, Workers};
-use super::{Presented, Proxy, listener};
+use super::arrival::Target;
+use super::listener;
+use super::shared::Proxy;
+use super::threads::Threads;
+use super::topology::Presented;
 use crate::transport;
 use crate::upstream::cluster::Cluster;
 
 struct Mirror {
     proxy: Arc<Proxy>,
-    workers: Arc<Workers>,
+    threads: Arc<Threads>,
     /// By mirrored address: the real one, and the task that accepts for it.
     listeners: HashMap<SocketAddr, (SocketAddr, AbortHandle)>,
     /// Addresses whose trouble was already logged.
@@ -30,12 +33,12 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Follows the cluster for ever.
 pub async fn follow(
     proxy: Arc<Proxy>,
-    workers: Arc<Workers>,
+    threads: Arc<Threads>,
     mut clusters: watch::Receiver<Option<Arc<Cluster>>>,
 ) {
     let mut mirror = Mirror {
         proxy,
-        workers,
+        threads,
         listeners: HashMap::new(),
         failed: HashSet::new(),
     };
@@ -105,7 +108,7 @@ impl Mirror {
             Ok(socket) => {
                 let target = Target::Node(real);
                 let accept =
-                    listener::accept(socket, target, self.proxy.clone(), self.workers.clone());
+                    listener::accept(socket, target, self.proxy.clone(), self.threads.clone());
                 let task = tokio::spawn(accept).abort_handle();
                 self.listeners.insert(mirrored, (real, task));
                 tracing::info!(node = %real, at = %mirrored, "node is mirrored");

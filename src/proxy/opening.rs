@@ -11,9 +11,13 @@ use std::time::Instant;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::arrival::{Arrival, Target};
+use super::metrics::Close;
 use super::session::Session;
-use super::worker::{Arrival, Sessions, Target};
-use super::{Admission, Close, Presented, Proxy};
+use super::sessions::Sessions;
+use super::shared::{Admission, Proxy};
+use super::topology::Presented;
+use super::wire::Wire;
 use crate::config::TopologyMode;
 use crate::protocol::ProtocolError;
 use crate::protocol::header::{Envelope, Header, RESPONSE_BIT, Version, opcode};
@@ -41,7 +45,7 @@ pub(super) async fn serve(arrival: Arrival, sessions: Rc<Sessions>) {
     } = arrival;
     let close = match open(&proxy, &sessions, stream, target, &admission).await {
         Ok(Some(opened)) => {
-            tracing::debug!(%peer, upstream = %opened.session.upstream_address, "session begins");
+            tracing::debug!(%peer, upstream = %opened.session.wire.upstream_address, "session begins");
             let _carried = sessions.add(&opened.session);
             let close = opened
                 .session
@@ -120,14 +124,9 @@ async fn open(
     };
     let (upstream, upstream_writer) = upstream.split();
     let presented = presented(proxy, local);
-    let session = Session::new(
-        proxy.clone(),
-        presented,
-        (version, header.stream),
-        (address, upstream_writer),
-        writer,
-        sessions.pool(proxy),
-    );
+    let upstream_writer = (address, upstream_writer);
+    let wire = Wire::new(proxy.clone(), presented, version, writer, upstream_writer);
+    let session = Session::new(wire, header.stream, sessions.pool(proxy));
     Ok(Some(Opened {
         session,
         client: reader,

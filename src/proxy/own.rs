@@ -9,16 +9,16 @@ use tokio::sync::oneshot;
 
 use super::pending::Pending;
 use super::prepared::Statement;
-use super::session::Session;
+use super::wire::Wire;
 use crate::protocol::header::{Envelope, opcode};
 use crate::protocol::request::query;
 use crate::protocol::response;
 use crate::protocol::response::result::{self, Rows};
 
-/// One above the first id used.
-pub(super) const FIRST_STREAM: i16 = -1;
+/// The highest of our own stream ids.
+const FIRST_STREAM: i16 = -2;
 
-impl Session {
+impl Wire {
     /// Runs a statement as the client. `None`: upstream refused it, or is gone.
     pub(super) async fn ask_rows(&self, text: &str) -> Option<Rows> {
         let reply = self
@@ -64,13 +64,13 @@ impl Session {
 
     /// Like [`Self::ask`], for one who may stop waiting: a message that was begun is never broken off.
     pub(super) async fn ask_beside(self: &Rc<Self>, opcode: u8, body: Vec<u8>) -> Option<Envelope> {
-        let session = self.clone();
-        let asked = tokio::task::spawn_local(async move { session.ask(opcode, body).await });
+        let wire = self.clone();
+        let asked = tokio::task::spawn_local(async move { wire.ask(opcode, body).await });
         asked.await.ok().flatten()
     }
 
     async fn ask(&self, opcode: u8, body: Vec<u8>) -> Option<Envelope> {
-        if self.closed.get() {
+        if self.is_closed() {
             return None;
         }
         let (sender, receiver) = oneshot::channel();
@@ -78,7 +78,7 @@ impl Session {
         self.pending
             .borrow_mut()
             .insert(stream, Pending::Own(sender));
-        self.requests.set(self.requests.get() + 1);
+        self.count_request();
         let request = Envelope::new(self.version.get().byte(), stream, opcode, body);
         self.send_upstream(&request).await.ok()?;
         receiver.await.ok()
@@ -89,7 +89,7 @@ impl Session {
         let pending = self.pending.borrow();
         let below = |stream: i16| {
             if stream == i16::MIN {
-                FIRST_STREAM - 1
+                FIRST_STREAM
             } else {
                 stream - 1
             }

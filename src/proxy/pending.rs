@@ -1,16 +1,13 @@
 //! What a session remembers about requests whose replies it must look at.
 
-use std::cell::Cell;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::late::{InFlight, LateWrite};
+use super::held::Held;
+use super::late::in_flight::InFlight;
 use super::prepared::Statement;
 use super::sight::Sight;
-use super::split::SplitRead;
-use super::watching::Stale;
 use crate::protocol::Envelope;
 use crate::statement::TopologySelect;
 
@@ -28,29 +25,18 @@ pub(super) enum Pending {
     Topology(TopologyRead, Held),
     /// A request of our own on the client's connection.
     Own(oneshot::Sender<Envelope>),
-    /// A write: what it touches of watched tables is checked again before the reply passes.
+    /// A write that was forwarded at once: what it touches of watched tables is checked again before the reply passes.
     Write(Box<InFlight>),
+    /// A write that first had to wait for a split. The task that forwarded it gets the reply.
+    LateWrite(Box<InFlight>, oneshot::Sender<(Box<InFlight>, Envelope)>),
     /// A read of one partition that may be wide: the head of the reply says more. It passes as it is.
     Sight(Sight),
 }
 
-/// A request whose reply takes work of ours, counted until the client has it or the session ends.
-pub(super) struct Held(Rc<Cell<usize>>);
-
-impl Held {
-    /// `None`: as many as `limit` are under way.
-    pub(super) fn begin(count: &Rc<Cell<usize>>, limit: usize) -> Option<Self> {
-        if count.get() >= limit {
-            return None;
-        }
-        count.set(count.get() + 1);
-        Some(Self(count.clone()))
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
+impl Pending {
+    /// Whether no other request may use the stream meanwhile. A reply that is only looked at may be mistaken for another.
+    pub(super) fn is_awaited(&self) -> bool {
+        !matches!(self, Self::Sight(_))
     }
 }
 
@@ -64,18 +50,4 @@ pub(super) struct TopologyRead {
 pub(super) struct BoundValue {
     pub(super) name: Option<String>,
     pub(super) bytes: Option<Vec<u8>>,
-}
-
-/// Why a request was taken out of the stream.
-pub(super) enum Taken {
-    /// It is answered with this ERROR body.
-    Refused(Vec<u8>),
-    /// The node behind this session does not have these statements yet; then the request goes on.
-    PrepareFirst(Vec<Arc<Statement>>),
-    /// It writes, and what is split is not known well enough.
-    HoldWrite(Stale, Held),
-    /// It writes what might be guarded or split.
-    LateWrite(Box<LateWrite>),
-    /// It reads what might be split.
-    SplitRead(Box<SplitRead>),
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use arc_swap::ArcSwapOption;
 
-use super::watching::Concern;
+use super::concern::Concern;
 use crate::protocol::Version;
 use crate::rewrite::keyed::Keyed;
 use crate::rewrite::pageable::Pageable;

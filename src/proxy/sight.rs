@@ -4,34 +4,25 @@
 //! goes by, also out of a compressed body, of which only the head is decompressed. Most replies say nothing: a narrow
 //! partition is one page without a warning, in time. What is worth telling goes into `sighting`, which never waits.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use twox_hash::XxHash3_64;
 
-use super::pending::Pending;
-use super::prepared::Statement;
-use super::session::Session;
 use crate::known::Watched;
 use crate::protocol::ProtocolError;
-use crate::protocol::header::{Header, opcode};
+use crate::protocol::deframer::View;
+use crate::protocol::header::opcode;
 use crate::protocol::request::parameters::Parameters;
 use crate::protocol::response::error::ReadFailure;
 use crate::protocol::response::result::{self, kind, metadata_flag};
 use crate::protocol::response::{self, error};
-use crate::protocol::splitter::{Verdict, View};
 use crate::protocol::types::Cursor;
-use crate::rewrite::keyed::Keyed;
 use crate::rewrite::state::State;
-use crate::schema::TableSchema;
 use crate::schema::names::PartitionKey;
-use crate::sighting::{Failure, SLOW, Seen, SeenPage, Sighting, Warning};
+use crate::sighting::{Failure, SLOW, Seen, SeenPage, Sighting, Sightings, Warning};
 use crate::watched::Mode;
 
-/// Replies of one connection that are waited for; further ones pass unseen.
-const SIGHTS_MAX: usize = 1024;
 /// A head that is longer is not waited for.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
@@ -43,129 +34,12 @@ pub(super) struct Sight {
     began: Instant,
 }
 
-impl Session {
-    /// `None`: nobody wants to know, or it is not of one partition.
-    pub(super) fn sight(
-        &self,
-        watched: Option<&Arc<Watched>>,
-        parameters: &Parameters<'_>,
-        keyed: impl FnOnce(&Arc<TableSchema>) -> Option<Arc<Keyed>>,
-    ) -> Option<Sight> {
-        let watched = watched?;
-        if self.pending.borrow().len() >= SIGHTS_MAX {
-            return None;
-        }
-        Sight::begin(watched, parameters, keyed)
-    }
-
-    /// Whether a reply on this stream is waited for, so that no other request may use it. One that is only looked at may
-    /// be mistaken for another.
-    pub(super) fn is_awaited(&self, stream: i16) -> bool {
-        match self.pending.borrow().get(&stream) {
-            None | Some(Pending::Sight(_)) => false,
-            Some(_) => true,
-        }
-    }
-
-    /// For a request that was taken out of the stream and is forwarded now.
-    pub(super) fn look_out(&self, stream: i16, sight: Option<Sight>) {
-        if let Some(sight) = sight {
-            let pending = Pending::Sight(sight);
-            self.pending.borrow_mut().insert(stream, pending);
-        }
-    }
-
-    /// Forwards as soon as the head was seen.
-    pub(super) fn judge_sighted(&self, view: View<'_>) -> Verdict {
-        let stream = view.header.stream;
-        let told = match self.pending.borrow().get(&stream) {
-            Some(Pending::Sight(sight)) => sight.read(view),
-            _ => return Verdict::Forward,
-        };
-        if told.is_err() && is_growing(view) {
-            return Verdict::Head;
-        }
-        if let Some(Pending::Sight(sight)) = self.pending.borrow_mut().remove(&stream) {
-            // Longer than anybody waits for, or malformed: either way it is the client's.
-            self.report(&sight, told.unwrap_or(Told::Nothing));
-        }
-        Verdict::Forward
-    }
-
-    /// For a reply that was put together here, of pieces of the original.
-    pub(super) fn report_answer(
-        &self,
-        sight: Option<Sight>,
-        (flags, opcode): (u8, u8),
-        body: &[u8],
-    ) {
-        let header = Header {
-            version: self.version.get().byte(),
-            flags,
-            stream: 0,
-            opcode,
-            length: u32::try_from(body.len()).unwrap_or(u32::MAX),
-        };
-        let view = View {
-            header,
-            body,
-            complete: true,
-        };
-        if let Some(sight) = sight {
-            self.report(&sight, sight.read(view).unwrap_or(Told::Nothing));
-        }
-    }
-
-    fn report(&self, sight: &Sight, told: Told) {
-        let Some(wide_row) = &self.proxy.wide_row else {
-            return;
-        };
-        for what in sight.worth_telling(told, sight.began.elapsed()) {
-            wide_row.sightings.send(Sighting {
-                table: sight.watched.name().clone(),
-                key: sight.key.clone(),
-                what,
-            });
-        }
-    }
-}
-
-/// Replies that are waited for. Public so that the cost of looking at one can be measured: everybody who reads a watched
-/// table pays it.
-#[derive(Default)]
-pub struct SightedReads(RefCell<HashMap<i16, Pending>>);
-
-impl SightedReads {
-    /// What a session does with one EXECUTE and its reply, and how much of it is told. `None`: nobody looks at it.
-    pub fn look(
-        &self,
-        watched: &Arc<Watched>,
-        statement: &Statement,
-        parameters: &Parameters<'_>,
-        reply: View<'_>,
-    ) -> Option<usize> {
-        let sight = Sight::begin(watched, parameters, |schema| statement.keyed(schema))?;
-        let stream = reply.header.stream;
-        let pending = Pending::Sight(sight);
-        self.0.borrow_mut().insert(stream, pending);
-        let told = match self.0.borrow().get(&stream) {
-            Some(Pending::Sight(sight)) => sight.read(reply).ok()?,
-            _ => return None,
-        };
-        match self.0.borrow_mut().remove(&stream) {
-            Some(Pending::Sight(sight)) => {
-                Some(sight.worth_telling(told, sight.began.elapsed()).count())
-            }
-            _ => None,
-        }
-    }
-}
-
 impl Sight {
-    fn begin(
+    /// For a read of this partition. `None`: nobody wants to know.
+    pub(super) fn begin(
         watched: &Arc<Watched>,
         parameters: &Parameters<'_>,
-        keyed: impl FnOnce(&Arc<TableSchema>) -> Option<Arc<Keyed>>,
+        key: impl FnOnce() -> Option<PartitionKey>,
     ) -> Option<Self> {
         if watched.mode() == Mode::Off {
             return None;
@@ -174,13 +48,30 @@ impl Sight {
         if parameters.paging_state.is_some_and(State::might_be_in) {
             return None;
         }
-        let key = keyed(&watched.schema()?)?.key(&parameters.values)?;
         Some(Self {
             watched: watched.clone(),
-            key,
+            key: key()?,
             goes_on_from: parameters.paging_state.map(XxHash3_64::oneshot),
             began: Instant::now(),
         })
+    }
+
+    /// Looks at a reply as far as it has arrived, and tells what it says. `false`: the head is not complete yet.
+    pub(super) fn look(&self, view: View<'_>, sightings: &Sightings) -> bool {
+        let told = self.read(view);
+        if told.is_err() && is_growing(view) {
+            return false;
+        }
+        // A longer head than is waited for, or a malformed one, says nothing.
+        let told = told.unwrap_or(Told::Nothing);
+        for what in self.worth_telling(told, self.began.elapsed()) {
+            sightings.send(Sighting {
+                table: self.watched.name().clone(),
+                key: self.key.clone(),
+                what,
+            });
+        }
+        true
     }
 
     fn worth_telling(&self, told: Told, latency: Duration) -> impl Iterator<Item = Seen> {

@@ -3,10 +3,9 @@
 //! The client's statement itself went upstream, so its errors and its result metadata are Cassandra's own; only the
 //! rows are replaced. They are read afresh on the client's connection, since drivers watch `schema_version` in them.
 
-use super::Presented;
 use super::pending::{BoundValue, TopologyRead};
-use super::session::Session;
-use super::topology::{Home, Overrides};
+use super::topology::{Home, Overrides, Presented};
+use super::wire::Wire;
 use crate::protocol::header::{Envelope, opcode};
 use crate::protocol::response;
 use crate::protocol::response::error::{self, ErrorCode};
@@ -33,8 +32,8 @@ enum NoAnswer {
 }
 
 /// Replaces the rows of `reply`.
-pub(super) async fn answer(session: &Session, read: TopologyRead, reply: Envelope) -> Envelope {
-    match replace_rows(session, &read, &reply).await {
+pub(super) async fn answer(wire: &Wire, read: TopologyRead, reply: Envelope) -> Envelope {
+    match replace_rows(wire, &read, &reply).await {
         Ok(body) => {
             let header = reply.header;
             Envelope::with_flags(
@@ -54,7 +53,7 @@ pub(super) async fn answer(session: &Session, read: TopologyRead, reply: Envelop
 }
 
 async fn replace_rows(
-    session: &Session,
+    wire: &Wire,
     read: &TopologyRead,
     reply: &Envelope,
 ) -> Result<Vec<u8>, NoAnswer> {
@@ -67,9 +66,9 @@ async fn replace_rows(
     let Some(query) = &read.select.query else {
         return Err(NoAnswer::Upstream(table.name()));
     };
-    let nodes = visible_nodes(session, table).await?;
+    let nodes = visible_nodes(wire, table).await?;
     let nodes = matching(nodes, table, query, &read.values)?;
-    result.rows = select(session, table, query, &nodes).await?;
+    result.rows = select(wire, table, query, &nodes).await?;
     if let Some(limit) = &query.limit {
         result.rows.truncate(read_limit(limit, &read.values)?);
     }
@@ -88,23 +87,18 @@ struct VisibleNode {
 }
 
 /// The rows of a topology table that the client may see.
-async fn visible_nodes(
-    session: &Session,
-    table: TopologyTable,
-) -> Result<Vec<VisibleNode>, NoAnswer> {
-    if table != TopologyTable::Local && matches!(session.presented, Presented::Single { .. }) {
+async fn visible_nodes(wire: &Wire, table: TopologyTable) -> Result<Vec<VisibleNode>, NoAnswer> {
+    if table != TopologyTable::Local && matches!(wire.presented, Presented::Single { .. }) {
         return Ok(Vec::new());
     }
     let text = format!("SELECT * FROM system.{}", table.name());
-    let rows = session
+    let rows = wire
         .ask_rows(&text)
         .await
         .ok_or(NoAnswer::Upstream(table.name()))?;
-    let home = Home::of(&session.proxy.balance.cluster());
+    let home = Home::of(&wire.proxy.balance.cluster());
     let visible = |row: &Row| {
-        let overrides = session
-            .presented
-            .overrides(table, &rows, row, home.as_ref());
+        let overrides = wire.presented.overrides(table, &rows, row, home.as_ref());
         let real_key = real_key(table, &rows, row);
         let mut shown = row.clone();
         for (column, presentation) in &overrides {
@@ -212,7 +206,7 @@ fn read_limit(limit: &Operand, values: &[BoundValue]) -> Result<usize, NoAnswer>
 
 /// Evaluates the select list for every visible row.
 async fn select(
-    session: &Session,
+    wire: &Wire,
     table: TopologyTable,
     query: &Query,
     nodes: &[VisibleNode],
@@ -232,7 +226,7 @@ async fn select(
     let mut rows = Vec::new();
     for node in nodes {
         if query.needs_evaluation() {
-            rows.extend(evaluate(session, table, query, node).await?);
+            rows.extend(evaluate(wire, table, query, node).await?);
         } else {
             rows.push(
                 query
@@ -263,7 +257,7 @@ fn plain(selector: &Selector, node: &VisibleNode) -> Vec<Option<Vec<u8>>> {
 
 /// Has Cassandra compute functions, casts and JSON over one row, with literals where the client sees other values.
 async fn evaluate(
-    session: &Session,
+    wire: &Wire,
     table: TopologyTable,
     query: &Query,
     node: &VisibleNode,
@@ -298,7 +292,7 @@ async fn evaluate(
         table.name(),
         node.real_key
     );
-    Ok(session
+    Ok(wire
         .ask_rows(&text)
         .await
         .ok_or(NoAnswer::Upstream(table.name()))?

@@ -23,6 +23,19 @@ enum Values<'a> {
     /// In the order of the markers already.
     AsSent(&'a [(Option<&'a str>, Value<'a>)]),
     Sorted(Vec<Value<'a>>),
+    Kept(&'a [Option<Box<[u8]>>]),
+}
+
+/// The same for as long as the request is worked on; null and unset have no bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptValues(Vec<Option<Box<[u8]>>>);
+
+impl KeptValues {
+    pub fn bound(&self) -> Bound<'_> {
+        Bound {
+            values: Values::Kept(&self.0),
+        }
+    }
 }
 
 /// One partition that is read.
@@ -67,11 +80,23 @@ impl<'a> Bound<'a> {
         })
     }
 
+    /// Copies the values, so that they outlive the message that they came in.
+    pub fn keep(&self) -> KeptValues {
+        let count = match &self.values {
+            Values::AsSent(values) => values.len(),
+            Values::Sorted(values) => values.len(),
+            Values::Kept(values) => values.len(),
+        };
+        let value = |index| self.marker(index).map(Box::from);
+        KeptValues((0..count).map(value).collect())
+    }
+
     /// The bytes of a marker; null and unset have none.
     pub(super) fn marker(&self, index: usize) -> Option<&'a [u8]> {
         let value = match &self.values {
             Values::AsSent(values) => values.get(index).map(|(_, value)| value),
             Values::Sorted(values) => values.get(index),
+            Values::Kept(values) => return values.get(index)?.as_deref(),
         };
         match value {
             Some(Value::Bytes(bytes)) => Some(bytes),

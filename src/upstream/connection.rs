@@ -8,11 +8,11 @@ use tokio::time::timeout;
 
 use super::{UpstreamError, dial::Dialer};
 use crate::config::Credentials;
+use crate::protocol::deframer::{Deframer, Part, Verdict};
 use crate::protocol::header::{Envelope, Version, opcode};
 use crate::protocol::request::{query, startup};
 use crate::protocol::response::result::{self, Rows};
 use crate::protocol::response::{error, event};
-use crate::protocol::splitter::{Part, Splitter, Verdict};
 use crate::protocol::types::{Cursor, Write};
 use crate::protocol::{ProtocolError, response};
 use crate::transport::{Buffer, Reader, Writer};
@@ -28,7 +28,7 @@ pub struct Connection {
     reader: Reader,
     writer: Writer,
     buffer: Buffer,
-    splitter: Splitter,
+    deframer: Deframer,
     events: VecDeque<Envelope>,
 }
 
@@ -45,7 +45,7 @@ impl Connection {
             reader,
             writer,
             buffer: Buffer::default(),
-            splitter: Splitter::new(MESSAGE_BYTES_MAX),
+            deframer: Deframer::new(MESSAGE_BYTES_MAX),
             events: VecDeque::new(),
         };
         let hello = startup::encode("narrows", env!("CARGO_PKG_VERSION"));
@@ -135,11 +135,11 @@ impl Connection {
         let address = self.address;
         loop {
             let step = self
-                .splitter
-                .step(self.buffer.filled(), &mut |_| Verdict::Take);
+                .deframer
+                .step(self.buffer.filled(), &mut |_| Verdict::Take(()));
             let step = step.map_err(|source| UpstreamError::Protocol { address, source })?;
             self.buffer.consume(step.consumed);
-            if let Some(Part::Taken(envelope)) = step.then.into_iter().next() {
+            if let Some(Part::Taken(envelope, ())) = step.then.into_iter().next() {
                 return Ok(envelope);
             }
             match self.reader.read(&mut self.buffer).await {

@@ -35,8 +35,9 @@ pub struct Values<'a> {
 
 impl<'a> Values<'a> {
     /// In the form in which QUERY and EXECUTE give theirs; in a batch none has a name.
-    pub fn read(mut self) -> Result<Vec<(Option<&'a str>, Value<'a>)>, ProtocolError> {
-        let value = |_| Ok((None, self.first.value()?));
+    pub fn read(&self) -> Result<Vec<(Option<&'a str>, Value<'a>)>, ProtocolError> {
+        let mut cursor = self.first.clone();
+        let value = |_| Ok((None, cursor.value()?));
         (0..self.count).map(value).collect()
     }
 }

@@ -1,194 +1,306 @@
-//! Whether a write might touch what is guarded or split: its keys, the filter. Runs for every write to a watched table, so
-//! the common case (it does not) ends after a hash and a look into the filter.
+//! Whether a write might touch what is guarded or split: its keys, the filter. Runs for every write, so the common case (it
+//! does not) ends after a hash and a look into the filter.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use uuid::Uuid;
-
-use super::touched::{Keys, Touched};
-use super::{InFlight, Kind, LateWrite, Named, NotUnderstood};
-use crate::known::retire::Retirer;
-use crate::known::service::WideRow;
-use crate::known::{Known, Watched};
+use super::checker::WriteChecker;
+use super::gather::{Gathered, Touching};
+use super::in_flight::InFlight;
+use super::late_write::{Kind, LateWrite};
+use super::named::Named;
+use super::touched::Keys;
+use crate::known::Watched;
+use crate::protocol::ProtocolError;
+use crate::protocol::header::Header;
+use crate::protocol::request::batch;
 use crate::protocol::request::parameters::Parameters;
-use crate::protocol::splitter::View;
-use crate::protocol::types::Value;
-use crate::proxy::pending::{Held, Pending};
+use crate::protocol::response::error::ErrorCode;
+use crate::protocol::types::Cursor;
+use crate::proxy::agreement;
+use crate::proxy::concern::Concern;
+use crate::proxy::decision::{Decision, Taken};
+use crate::proxy::held::Held;
+use crate::proxy::pending::Pending;
 use crate::proxy::prepared::Statement;
-use crate::proxy::session::Session;
-use crate::proxy::watching::Concern;
-use crate::rewrite::written::Written;
-use crate::schema::TableSchema;
-use crate::statement::touches;
+use crate::proxy::source::{Asking, Source};
+use crate::proxy::wire::Stage;
+use crate::schema::names::PartitionKey;
+use crate::statement::{Shape, touches};
 
-/// Writes at a time on one connection that wait for what is split of their partitions.
+/// Writes at a time on one connection that wait until splits of their partitions are retired.
 const LATE_MAX: usize = 4096;
 /// Keys of a write that is on its way may take this much before they count as what is held.
 const KEYS_FREE_BYTES: usize = 64 << 10;
 
-/// A write, as a session knows it.
-pub(super) struct Considered {
-    pub(super) touched: Touched,
-    pub(super) named: Named,
-    pub(super) kind: Kind,
-    /// Of the statements whose keys cannot be told.
-    pub(super) not_understood: Vec<NotUnderstood>,
-    /// The connection's keyspace, where a statement needs one.
-    pub(super) keyspace: Option<String>,
-    pub(super) request_bytes: usize,
-}
+type Result<T> = std::result::Result<T, ProtocolError>;
 
-/// What becomes of it.
-pub(in crate::proxy) enum Considering {
-    /// It is forwarded, and its reply is looked at.
-    Watch(Box<InFlight>),
-    Take(Box<LateWrite>),
-    /// There is no room for it.
-    TooMany,
-}
-
-/// What one statement touches of one table.
-pub(super) struct Statements {
-    pub(super) table_id: Option<Uuid>,
-    pub(super) keys: Keys,
-    pub(super) is_simple: bool,
-}
-
-impl Statements {
-    /// `written`: what the statement means for this schema.
-    pub(super) fn new(
-        watched: &Watched,
-        written: impl FnOnce(&Arc<TableSchema>) -> Option<Arc<Written>>,
-        values: &[(Option<&str>, Value<'_>)],
-    ) -> Self {
-        let table_id = watched.table_id();
-        let unclear = |keys: Keys| Self {
-            table_id,
-            keys,
-            is_simple: false,
-        };
-        let Some(schema) = watched.key_schema() else {
-            return unclear(Keys::NoSchema);
-        };
-        let Some(written) = written(&schema) else {
-            return unclear(Keys::Unknown);
-        };
-        let Some(keys) = written.keys(values) else {
-            return unclear(Keys::Unknown);
-        };
-        Self {
-            is_simple: written.is_single() && !written.is_conditional() && keys.len() < 2,
-            table_id,
-            keys: Keys::Known(keys),
-        }
-    }
-}
-
-impl Session {
-    pub(super) fn consider_write(&self, wide_row: &WideRow, considered: Considered) -> Considering {
-        let Considered {
-            touched,
-            named,
-            kind,
-            not_understood,
-            keyspace,
-            request_bytes,
-        } = considered;
-        let key_bytes = touched.key_bytes();
-        if touched.is_clear() && !touched.is_past_accept_limit() {
-            let mut room = None;
-            if key_bytes > KEYS_FREE_BYTES {
-                room = self.proxy.held_writes.reserve(key_bytes);
-                if room.is_none() {
-                    return Considering::TooMany;
-                }
-            }
-            let (guards, rights) = (wide_row.retirer.clone(), self.rights_to_have());
-            let in_flight = InFlight::new(touched, named, kind, guards, rights);
-            return Considering::Watch(Box::new(in_flight.keeping(room)));
-        }
-        let held = Held::begin(&self.writing, LATE_MAX);
-        let bytes = self.proxy.held_writes.reserve(request_bytes + key_bytes);
-        let (Some(held), Some(bytes)) = (held, bytes) else {
-            return Considering::TooMany;
-        };
-        Considering::Take(Box::new(LateWrite {
-            touched,
-            named,
-            guards: wide_row.retirer.clone(),
-            kind,
-            not_understood,
-            keyspace,
-            room: bytes,
-            _held: held,
-        }))
-    }
-}
-
-/// Writes that touch nothing which is split, as a session passes them. Public so that their cost can be measured: everybody
-/// who writes pays it.
-pub struct WatchedWrites {
-    guards: Arc<Retirer>,
-    concern: Arc<Concern>,
-    pending: RefCell<HashMap<i16, Pending>>,
-}
-
-impl WatchedWrites {
-    /// `text`: the statement that is executed again and again.
-    pub fn new(guards: Arc<Retirer>, text: &str) -> Self {
-        Self {
-            guards,
-            concern: Arc::new(Concern::new(touches(text), None)),
-            pending: RefCell::default(),
-        }
-    }
-
-    /// An EXECUTE and its reply; `false` if either goes further than the filter.
-    pub fn pass(
+impl WriteChecker {
+    /// A QUERY or an EXECUTE that writes.
+    pub(in crate::proxy) fn consider<'a>(
         &self,
-        (known, watched): (&Known, &Arc<Watched>),
-        statement: &Statement,
-        parameters: &Parameters<'_>,
-        reply: View<'_>,
-    ) -> bool {
-        let named = Named::new(self.concern.clone(), known.list());
-        let written = |schema: &_| statement.written(schema);
-        let statements = Statements::new(watched, written, &parameters.values);
+        asking: &Asking<'a>,
+        parameters: impl FnOnce() -> Result<Parameters<'a>>,
+    ) -> Result<Decision> {
+        let known = &self.wide_row.known;
+        let (list, tables) = (known.list(), asking.concern.written(known));
+        if let Some(decision) = self.hold_if_stale(&asking.concern, &tables) {
+            return Ok(decision);
+        }
+        let named = Named::new(asking.concern.clone(), list).or_anywhere(asking.anywhere.clone());
+        let changes_schema =
+            *asking.shape == Shape::SchemaChange && agreement::is_ours(&self.wire.proxy);
+        if tables.is_empty() {
+            return Ok(self.watch_unwatched(named, changes_schema));
+        }
+        let parameters = parameters()?;
+        let mut gathered = Gathered {
+            is_simple: true,
+            ..Gathered::default()
+        };
+        gathered.add(
+            &tables,
+            &Touching {
+                source: &asking.source,
+                concern: &asking.concern,
+                values: &parameters.values,
+            },
+        );
         let kind = Kind::Write {
             consistency: parameters.consistency,
-            is_simple: statements.is_simple,
+            is_simple: gathered.is_simple,
+            changes_schema,
+        };
+        let keyspace = self.keyspace_if(asking.source.is_text() && parameters.keyspace.is_none());
+        Ok(self.decide(gathered, named, kind, keyspace, asking.header))
+    }
+
+    /// A BATCH of statements that are all known: it writes what any of them does.
+    pub(in crate::proxy) fn consider_batch(
+        &self,
+        header: Header,
+        message: &Cursor<'_>,
+    ) -> Result<Decision> {
+        let known = &self.wide_row.known;
+        let list = known.list();
+        let batch = Batch::read(self, message)?;
+        let (mut is_watched, mut is_short) = (false, false);
+        let (mut all, mut all_anywhere) = (Concern::Nothing, Concern::Nothing);
+        for statement in &batch.statements {
+            let BatchStatement {
+                concern, anywhere, ..
+            } = statement;
+            if let Some(decision) = self.hold_if_stale(concern, &statement.tables) {
+                return Ok(decision);
+            }
+            is_watched |= !statement.tables.is_empty();
+            is_short |= anywhere.is_some();
+            all_anywhere.join(anywhere.as_ref().unwrap_or(concern));
+            all.join(concern);
+        }
+        if !all.is_write() {
+            // It is to Cassandra's own tables.
+            return Ok(Decision::Forward);
+        }
+        let anywhere = is_short.then(|| Arc::new(all_anywhere));
+        let named = Named::new(Arc::new(all), list).or_anywhere(anywhere);
+        if !is_watched {
+            return Ok(self.watch_unwatched(named, false));
+        }
+        let keyspace = self.wire.keyspace_of_names(batch.parameters.keyspace);
+        let Some(gathered) = batch.gather(keyspace.as_deref())? else {
+            return Ok(too_many());
+        };
+        let kind = Kind::Write {
+            consistency: batch.parameters.consistency,
+            is_simple: false,
             changes_schema: false,
         };
-        let mut touched = Touched::default();
-        touched.add(watched, statements.table_id, statements.keys);
-        if !touched.is_clear() || touched.is_past_accept_limit() {
-            return false;
-        }
-        let in_flight = InFlight::new(touched, named, kind, self.guards.clone(), None);
-        self.reply(known, in_flight, reply)
+        let has_texts = batch
+            .statements
+            .iter()
+            .any(|statement| statement.said.is_text());
+        let keyspace = self.keyspace_if(has_texts && batch.parameters.keyspace.is_none());
+        Ok(self.decide(gathered, named, kind, keyspace, header))
     }
 
-    /// The same of a table that nobody watches.
-    pub fn pass_unwatched(&self, known: &Known, reply: View<'_>) -> bool {
-        let named = Named::new(self.concern.clone(), known.list());
-        let tables = self.concern.written(known);
-        if !tables.is_empty() || self.concern.stale(known, &tables).is_some() {
-            return false;
+    /// A serial read of one partition may finish a conditional write of before on the original, so what is split of it is
+    /// retired first. `None`: nothing of it is split.
+    pub(in crate::proxy) fn consider_serial_read(
+        &self,
+        watched: &Arc<Watched>,
+        key: PartitionKey,
+        header: Header,
+    ) -> Option<Decision> {
+        let mut gathered = Gathered::default();
+        let keys = Keys::Known(vec![key]);
+        gathered.touched.add(watched, watched.table_id(), keys);
+        if gathered.touched.is_clear() {
+            return None;
         }
-        let in_flight = InFlight::unwatched(named, false, self.guards.clone(), None);
-        self.reply(known, in_flight, reply)
+        let named = Named::new(Arc::new(Concern::Nothing), self.wide_row.known.list());
+        Some(self.decide(gathered, named, Kind::SerialRead, None, header))
     }
 
-    fn reply(&self, known: &Known, in_flight: InFlight, reply: View<'_>) -> bool {
-        let mut pending = self.pending.borrow_mut();
-        pending.insert(reply.header.stream, Pending::Write(Box::new(in_flight)));
-        match pending.remove(&reply.header.stream) {
-            Some(Pending::Write(mut in_flight)) => {
-                in_flight.passes(known, reply.header, reply.body)
-            }
-            _ => false,
+    /// A write waits while what is split is not known well enough.
+    fn hold_if_stale(&self, concern: &Concern, tables: &[Arc<Watched>]) -> Option<Decision> {
+        // Upstream may let the client in before we see that it has, and nothing can be asked on this connection meanwhile.
+        if self.wire.stage.get() != Stage::Established && concern.is_write() {
+            return Some(Decision::refuse(ErrorCode::Protocol, TOO_EARLY));
         }
+        let stale = concern.stale(&self.wide_row.known, tables)?;
+        Some(match self.wire.begin_held() {
+            Some(held) => Decision::Take(Taken::HoldWrite(stale, held)),
+            None => Decision::overloaded("writes that wait for the control keyspace"),
+        })
+    }
+
+    /// A write to tables that nobody watches, yet.
+    fn watch_unwatched(&self, named: Named, changes_schema: bool) -> Decision {
+        let (retirer, rights) = (self.wide_row.retirer.clone(), self.rights.to_have());
+        let in_flight = InFlight::unwatched(named, changes_schema, retirer, rights);
+        Decision::Watch(Pending::Write(Box::new(in_flight)))
+    }
+
+    /// The connection's keyspace, where a statement needs one.
+    fn keyspace_if(&self, is_needed: bool) -> Option<String> {
+        is_needed
+            .then(|| self.wire.keyspace.borrow().clone())
+            .flatten()
+    }
+
+    fn decide(
+        &self,
+        gathered: Gathered,
+        named: Named,
+        kind: Kind,
+        keyspace: Option<String>,
+        header: Header,
+    ) -> Decision {
+        let Gathered {
+            touched,
+            not_understood,
+            ..
+        } = gathered;
+        let (key_bytes, retirer) = (touched.key_bytes(), self.wide_row.retirer.clone());
+        let held_writes = &self.wire.proxy.held_writes;
+        if touched.is_clear() && !touched.is_past_accept_limit() {
+            let room = match key_bytes > KEYS_FREE_BYTES {
+                false => None,
+                true => match held_writes.reserve(key_bytes) {
+                    None => return too_many(),
+                    room => room,
+                },
+            };
+            let in_flight = InFlight::new(touched, named, kind, retirer, self.rights.to_have());
+            return Decision::Watch(Pending::Write(Box::new(in_flight.keeping(room))));
+        }
+        let held = Held::begin(&self.writing, LATE_MAX);
+        let room = held_writes.reserve(header.length as usize + key_bytes);
+        let (Some(held), Some(room)) = (held, room) else {
+            return too_many();
+        };
+        Decision::Take(Taken::LateWrite(Box::new(LateWrite {
+            touched,
+            named,
+            retirer,
+            kind,
+            not_understood,
+            keyspace,
+            room,
+            held,
+        })))
     }
 }
+
+/// A BATCH, read once.
+struct Batch<'a> {
+    statements: Vec<BatchStatement<'a>>,
+    parameters: Parameters<'a>,
+}
+
+struct BatchStatement<'a> {
+    said: Said<'a>,
+    values: batch::Values<'a>,
+    concern: Arc<Concern>,
+    /// The tables, should a text not be run in the connection's keyspace.
+    anywhere: Option<Arc<Concern>>,
+    /// The watched tables that it writes.
+    tables: Vec<Arc<Watched>>,
+}
+
+enum Said<'a> {
+    Prepared(Arc<Statement>),
+    Text(Cow<'a, str>),
+    /// Evicted a moment ago: what it writes is not known any more.
+    Evicted,
+}
+
+impl Said<'_> {
+    fn is_text(&self) -> bool {
+        matches!(self, Self::Text(_))
+    }
+}
+
+impl<'a> Batch<'a> {
+    fn read(checker: &WriteChecker, message: &Cursor<'a>) -> Result<Self> {
+        let wire = &checker.wire;
+        let mut parts = Vec::new();
+        let rest = batch::each(message.clone(), |said, values| parts.push((said, values)))?;
+        let parameters = batch::parameters(wire.version.get(), rest)?;
+        let statement = |(said, values)| {
+            let (said, concern, anywhere) = match said {
+                batch::Statement::Prepared(id) => match wire.proxy.prepared.get(id) {
+                    Some(statement) => {
+                        let concern = statement.concern.clone();
+                        (Said::Prepared(statement), concern, None)
+                    }
+                    None => (Said::Evicted, Arc::new(Concern::WritesAnything), None),
+                },
+                batch::Statement::Text(text) => {
+                    let touched = touches(&text);
+                    let anywhere = Concern::anywhere(&touched, parameters.keyspace);
+                    let concern = wire.concern(touched, parameters.keyspace);
+                    (Said::Text(text), Arc::new(concern), anywhere)
+                }
+            };
+            BatchStatement {
+                tables: concern.written(&checker.wide_row.known),
+                said,
+                values,
+                concern,
+                anywhere,
+            }
+        };
+        Ok(Self {
+            statements: parts.into_iter().map(statement).collect(),
+            parameters,
+        })
+    }
+
+    /// `None`: what one of its statements writes is not known any more.
+    fn gather(&self, keyspace: Option<&str>) -> Result<Option<Gathered>> {
+        let mut gathered = Gathered::default();
+        for statement in &self.statements {
+            let source = match &statement.said {
+                Said::Prepared(statement) => Source::Prepared(statement),
+                Said::Text(text) => Source::Text { text, keyspace },
+                Said::Evicted => return Ok(None),
+            };
+            let touching = Touching {
+                source: &source,
+                concern: &statement.concern,
+                values: &statement.values.read()?,
+            };
+            gathered.add(&statement.tables, &touching);
+        }
+        Ok(Some(gathered))
+    }
+}
+
+fn too_many() -> Decision {
+    Decision::overloaded("writes to split partitions")
+}
+
+const TOO_EARLY: &str =
+    "narrows: a write before the connection is established; wait for READY or AUTH_SUCCESS";

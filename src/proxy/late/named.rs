@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::touched::{Keys, Touched};
 use crate::known::{Known, ListVersion};
-use crate::proxy::watching::Concern;
+use crate::proxy::concern::Concern;
 
-pub(in crate::proxy) struct Named {
+pub(super) struct Named {
     pub(super) concern: Arc<Concern>,
     /// The list of watched tables that it was held against.
     list: Option<ListVersion>,
@@ -18,7 +18,7 @@ pub(in crate::proxy) struct Named {
 
 impl Named {
     /// `list`: as it was before the tables were looked up in it.
-    pub(in crate::proxy) fn new(concern: Arc<Concern>, list: ListVersion) -> Self {
+    pub(super) fn new(concern: Arc<Concern>, list: ListVersion) -> Self {
         Self {
             concern,
             list: Some(list),
@@ -28,7 +28,7 @@ impl Named {
     }
 
     /// `anywhere`: the same without the connection's keyspace.
-    pub(in crate::proxy) fn or_anywhere(self, anywhere: Option<Arc<Concern>>) -> Self {
+    pub(super) fn or_anywhere(self, anywhere: Option<Arc<Concern>>) -> Self {
         Self { anywhere, ..self }
     }
 

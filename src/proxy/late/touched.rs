@@ -13,18 +13,18 @@ use crate::wide_row::clock::unix_millis;
 
 /// A batch may be to more partitions than one statement; to more than so many it is to any.
 const KEYS_MAX: usize = 100_000;
-/// The same in bytes: an `IN` can make much of a little.
+/// The same in bytes: a short `IN` list can expand to many keys.
 const KEYS_BYTES_MAX: usize = 4 << 20;
 /// What a key takes besides its bytes.
 const KEY_OVERHEAD: usize = 32;
 
 /// All of it, table by table; each is there once.
 #[derive(Debug, Default)]
-pub(in crate::proxy) struct Touched {
+pub(super) struct Touched {
     pub(super) tables: Vec<TouchedTable>,
 }
 
-pub(in crate::proxy) struct TouchedTable {
+pub(super) struct TouchedTable {
     pub(super) watched: Arc<Watched>,
     /// What the keys are of: another table of the same name may have another partition key.
     table_id: Option<Uuid>,
@@ -35,7 +35,7 @@ pub(in crate::proxy) struct TouchedTable {
 
 /// Which partitions of one table.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::proxy) enum Keys {
+pub(super) enum Keys {
     Known(Vec<PartitionKey>),
     /// They cannot be told from the statement and its values.
     Unknown,
@@ -94,12 +94,7 @@ fn might_be_guarded(watched: &Watched, key: &PartitionKey) -> bool {
 
 impl Touched {
     /// `table_id`: read before the keys were computed.
-    pub(in crate::proxy) fn add(
-        &mut self,
-        watched: &Arc<Watched>,
-        table_id: Option<Uuid>,
-        keys: Keys,
-    ) {
+    pub(super) fn add(&mut self, watched: &Arc<Watched>, table_id: Option<Uuid>, keys: Keys) {
         let same = |table: &&mut TouchedTable| Arc::ptr_eq(&table.watched, watched);
         match self.tables.iter_mut().find(same) {
             Some(table) if table.table_id == table_id => table.join(keys),

@@ -1,7 +1,7 @@
 //! Replies in, what they say out.
 
 use super::*;
-use crate::protocol::header::flag;
+use crate::protocol::header::{Header, flag};
 use crate::protocol::types::Write;
 
 const STATE: &[u8] = b"where the scan stands";

@@ -4,74 +4,56 @@
 //! read that was sent after the request arrived, and Cassandra let the client read the original.
 
 use std::rc::Rc;
-use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::time::Instant;
-
-use super::asked::{self, Asked};
-use super::fallback::Fallback;
-use super::pages::Reading;
-use super::{Instead, Reply, SplitRead};
+use super::fallback::{Fallback, Instead, Reply};
+use super::page;
+use super::read::{SplitRead, Wanted};
+use super::reader::SplitReader;
+use super::reading::{self, Reading, Source};
 use crate::filter::Target;
 use crate::known::Watched;
-use crate::known::lookup::{Lookup, LookupAnswer};
+use crate::known::lookup::LookupAnswer;
 use crate::protocol::Envelope;
 use crate::protocol::header::Version;
-use crate::proxy::session::Session;
+use crate::proxy::rights::proof::{self, Right};
+use crate::proxy::rights::record::Deed;
 use crate::rewrite::Reason;
-use crate::rewrite::bind::{Bound, Key};
+use crate::rewrite::bind::Key;
 use crate::rewrite::native::{NativeState, UNLIMITED};
-use crate::rewrite::readable::{Answer, Readable};
 use crate::rewrite::state::State;
-use crate::wide_row::layout::Layout;
 
-/// Most drivers give up after ten seconds or more.
-const ROWS_PATIENCE: Duration = Duration::from_secs(5);
-/// Whoever seeks or counts among very many rows has set a longer timeout.
-const SCAN_PATIENCE: Duration = Duration::from_secs(30);
-
-/// Where the rows of one key are read.
-#[derive(Debug, Clone)]
-pub(super) enum Source {
-    Split(Arc<Layout>),
-    /// On the client's own connection.
-    Original,
-}
-
-impl Session {
+impl SplitReader {
     pub(super) async fn answer(
         self: &Rc<Self>,
         request: &Envelope,
         read: &SplitRead,
     ) -> Result<Reply, Instead> {
-        let asked = Asked::read(self.version.get(), request);
-        let asked = asked.ok_or(Fallback::Form(Reason::NotUnderstood))?;
-        let resumed = resumed(&asked, read)?;
+        let resumed = resumed(read)?;
         let instead = |fallback: Fallback| self.instead(fallback, request, resumed.as_ref());
-        let Some((readable, watched)) = &read.readable else {
+        let Some(wanted) = &read.wanted else {
             return Err(instead(Fallback::NotSplit));
         };
-        let form = |reason: Reason| instead(Fallback::Form(reason));
-        let markers = &readable.select.markers;
-        let bound = Bound::new(markers, &asked.parameters.values).map_err(form)?;
-        let keys = readable.keys(&bound).map_err(form)?;
-        let limits = readable.limits(&bound).map_err(form)?;
-        let mut reading = Reading {
-            session: self,
-            asked: &asked,
+        let Wanted {
             readable,
-            bound: &bound,
-            keys: &keys,
+            watched,
+            values,
+            keys,
             limits,
-            resumed: resumed.clone(),
-            bytes_max: read.cut.map(|cut| cut.bytes_max),
-            fingerprint: asked.fingerprint(&read.text, &read.table),
-            deadline: Instant::now() + patience(readable),
-        };
-        if keys.len() > 1 && self.version.get() == Version::V3 {
+        } = wanted;
+        if keys.len() > 1 && self.wire.version.get() == Version::V3 {
             return Err(instead(Fallback::Form(Reason::ManyKeys)));
         }
+        let mut reading = Reading {
+            reader: self,
+            asked: &read.asked,
+            readable,
+            bound: &values.bound(),
+            keys,
+            limits: *limits,
+            resumed: resumed.clone(),
+            bytes_max: read.cut.map(|cut| cut.bytes_max),
+            deadline: reading::deadline(readable),
+        };
         // As Cassandra does: where the limit fits into a page, it reads from the beginning whatever the state says.
         reading.restart_if_unpaged();
         let result = match keys.as_slice() {
@@ -98,11 +80,11 @@ impl Session {
             remaining: left(state.limit_left),
             remaining_in_partition: left(state.partition_limit_left),
         };
-        let version = self.version.get();
+        let version = self.wire.version.get();
         let native = native.encode(version, usize::from(state.clustering_columns));
         let request = native.and_then(|native| {
-            let page_size = Asked::read(version, request)?.parameters.page_size;
-            asked::with_page(version, request, page_size, Some(&native))
+            let page_size = page::parameters(version, request)?.page_size;
+            page::with_page(version, request, page_size, Some(&native))
         });
         match request {
             Some(request) => Instead::GoOn(fallback, request),
@@ -116,7 +98,7 @@ impl Session {
         key: &Key,
         reading: &Reading<'_>,
     ) -> Result<Reply, Instead> {
-        let lookup = self.lookup()?;
+        let lookup = &self.wide_row.lookup;
         let find = async {
             match lookup.find(watched, &key.key).await {
                 LookupAnswer::Split(layout) => Ok(layout),
@@ -142,9 +124,10 @@ impl Session {
     }
 
     async fn prove(self: &Rc<Self>, reading: &Reading<'_>) -> Result<(), Instead> {
-        match self.may_read(&reading.readable.schema).await {
-            true => Ok(()),
-            false => Err(Fallback::Right.into()),
+        let schema = &reading.readable.schema;
+        match proof::prove(&self.wire, &self.rights, Deed::Read, schema).await {
+            Right::Proven => Ok(()),
+            Right::Denied | Right::Unknown => Err(Fallback::Right.into()),
         }
     }
 
@@ -154,7 +137,7 @@ impl Session {
         watched: &Watched,
         reading: &Reading<'_>,
     ) -> Result<Reply, Instead> {
-        let lookup = self.lookup()?;
+        let lookup = &self.wide_row.lookup;
         let find = async |key: &Key| {
             let might = watched.might_be_split(&Target::key(key.key.bytes()));
             match might {
@@ -177,11 +160,6 @@ impl Session {
         }
         reading.read(&sources).await
     }
-
-    fn lookup(&self) -> Result<&Lookup, Instead> {
-        let wide_row = self.proxy.wide_row.as_ref().ok_or(Fallback::Doubt)?;
-        Ok(&wide_row.lookup)
-    }
 }
 
 const OTHER_REQUEST: &str =
@@ -191,21 +169,11 @@ const DAMAGED: &str =
 const NOT_CONTINUED: &str = "Invalid value for the paging state: the scan cannot go on in this protocol version, begin it again";
 
 /// The position that the request goes on from.
-fn resumed(asked: &Asked<'_>, read: &SplitRead) -> Result<Option<State>, Instead> {
+fn resumed(read: &SplitRead) -> Result<Option<State>, Instead> {
     match &read.state {
         None => Ok(None),
-        Some(Ok(state)) if state.fingerprint == asked.fingerprint(&read.text, &read.table) => {
-            Ok(Some(state.clone()))
-        }
+        Some(Ok(state)) if state.fingerprint == read.asked.fingerprint => Ok(Some(state.clone())),
         Some(Ok(_)) => Err(Instead::Refuse(OTHER_REQUEST)),
         Some(Err(_)) => Err(Instead::Refuse(DAMAGED)),
-    }
-}
-
-/// For all of it; past that the original is asked, as long as the client still waits.
-fn patience(readable: &Readable) -> Duration {
-    match readable.filters || readable.answer != Answer::Rows {
-        true => SCAN_PATIENCE,
-        false => ROWS_PATIENCE,
     }
 }

@@ -3,163 +3,173 @@
 
 use std::sync::Arc;
 
-use super::SplitRead;
-use super::cut::Cut;
+use super::read::{Asked, SplitRead, Wanted};
+use super::reader::SplitReader;
 use crate::filter::Target;
 use crate::known::Watched;
+use crate::protocol::ProtocolError;
 use crate::protocol::header::{Header, flag};
 use crate::protocol::request::parameters::Parameters;
-use crate::proxy::late;
-use crate::proxy::pending::Held;
-use crate::proxy::prepared::Statement;
-use crate::proxy::session::{Session, Stage};
+use crate::proxy::decision::{Decision, Taken};
+use crate::proxy::held::Held;
+use crate::proxy::pending::Pending;
 use crate::proxy::sight::Sight;
+use crate::proxy::source::{Asking, Source};
+use crate::proxy::wire::Stage;
+use crate::rewrite::Reason;
 use crate::rewrite::bind::{Bound, Key};
 use crate::rewrite::state::State;
-use crate::rewrite::{Readable, Reason};
-use crate::schema::TableSchema;
-use crate::schema::names::TableName;
+use crate::schema::names::{PartitionKey, TableName};
 use crate::watched::Mode;
 
 /// Reads at a time on one connection; further ones are answered by the original.
 const READS_MAX: usize = 256;
+/// Replies of one connection that are waited for; further ones pass unseen.
+const SIGHTS_MAX: usize = 1024;
 
-/// A SELECT, as a session knows it.
-pub(in crate::proxy) struct Considered<'a> {
-    pub(in crate::proxy) header: Header,
-    pub(in crate::proxy) parameters: &'a Parameters<'a>,
-    pub(in crate::proxy) text: &'a str,
-    pub(in crate::proxy) table: TableName,
-    pub(in crate::proxy) watched: Option<Arc<Watched>>,
-    /// What `text` needs to mean the same: the connection's keyspace, or nothing.
-    pub(in crate::proxy) keyspace: Option<String>,
-    pub(in crate::proxy) cut: Option<Cut>,
-    /// What the reply of the original is looked at for.
-    pub(in crate::proxy) sight: Option<Sight>,
-}
-
-/// What becomes of it.
-pub(in crate::proxy) enum Considering {
-    /// The original answers, as if there were no splits.
-    Forward(Option<Sight>),
-    Take(Box<SplitRead>),
-    /// A serial read: it may finish a conditional write of before on the original, so what is split of it ends first.
-    Serial(late::Considering),
-    /// It goes on with a scan of ours, and there is no room for it.
-    TooMany,
-}
-
-impl Session {
-    pub(in crate::proxy) fn consider_select(
+impl SplitReader {
+    /// `None`: the original answers, and nobody looks at its reply.
+    pub(in crate::proxy) fn consider(
         &self,
-        considered: Considered<'_>,
-        parse: impl FnOnce(&Arc<TableSchema>) -> Result<Arc<Readable>, Reason>,
-    ) -> Considering {
-        if self.stage.get() != Stage::Established {
-            return Considering::Forward(None);
+        asking: &Asking<'_>,
+        table: &TableName,
+        watched: Option<&Arc<Watched>>,
+        parameters: &Parameters<'_>,
+    ) -> Result<Option<Decision>, ProtocolError> {
+        if self.wire.stage.get() != Stage::Established {
+            return Ok(None);
         }
-        let bytes = considered.parameters.paging_state;
+        let bytes = parameters.paging_state;
         let state = bytes.and_then(|bytes| State::decode(bytes).transpose());
-        let judged = match &considered.watched {
+        let standing = match watched {
             // The scan began on the original, and ends there.
-            _ if bytes.is_some() && state.is_none() => Judged::Forward,
-            Some(watched) => judge(watched, parse, considered.header, considered.parameters),
-            None => Judged::Forward,
+            _ if bytes.is_some() && state.is_none() => Standing::NotServed,
+            Some(watched) => judge(watched, &asking.source, asking.header, parameters),
+            None => Standing::NotServed,
         };
-        if let (Judged::Form(reason), None) = (&judged, &state) {
-            self.proxy.metrics.split.count_form(*reason);
+        if let (Standing::Form(reason), None) = (&standing, &state) {
+            self.wire.proxy.metrics.split.count_form(*reason);
         }
-        let readable = match (judged, considered.watched) {
-            (Judged::Read(readable), Some(watched)) => Some((readable, watched)),
-            _ => None,
+        let sight = watched.and_then(|watched| {
+            let key = || standing.key(watched, &asking.source, parameters);
+            let has_room = self.wire.pending.borrow().len() < SIGHTS_MAX;
+            has_room.then(|| Sight::begin(watched, parameters, key))?
+        });
+        let cut = watched.and_then(|_| self.cut(asking, parameters));
+        let wanted = match standing {
+            Standing::MaybeSplit(wanted) => Some(*wanted),
+            Standing::NotServed | Standing::Form(_) | Standing::NotSplit(_) => None,
         };
-        if readable.is_none() && state.is_none() && considered.cut.is_none() {
-            return Considering::Forward(considered.sight);
+        if wanted.is_none() && state.is_none() && cut.is_none() {
+            return Ok(sight.map(|sight| Decision::Watch(Pending::Sight(sight))));
         }
-        // Sent to the original as it is, a state of ours would be an error.
-        let no_room = match state {
-            Some(_) => Considering::TooMany,
-            None => Considering::Forward(None),
+        let held = Held::begin(&self.reading, READS_MAX);
+        let bytes = self
+            .wire
+            .proxy
+            .split_reads
+            .reserve(asking.header.length as usize);
+        let (Some(_held), Some(_bytes)) = (held, bytes) else {
+            // Sent to the original as it is, a state of ours would be an error.
+            let goes_on = state.is_some();
+            return Ok(goes_on.then(|| Decision::overloaded("reads of split partitions")));
         };
-        let Some(held) = Held::begin(&self.reading, READS_MAX) else {
-            return no_room;
-        };
-        let request_bytes = considered.header.length as usize;
-        let Some(bytes) = self.proxy.split_reads.reserve(request_bytes) else {
-            return no_room;
-        };
-        Considering::Take(Box::new(SplitRead {
-            table: considered.table,
-            readable,
-            text: considered.text.into(),
-            keyspace: considered.keyspace,
-            state,
-            cut: considered.cut,
-            sight: considered.sight,
-            _bytes: bytes,
-            _held: held,
-        }))
+        let needs_keyspace = asking.source.is_text() && parameters.keyspace.is_none();
+        Ok(Some(Decision::Take(Taken::SplitRead(Box::new(
+            SplitRead {
+                asked: Asked::new(self.wire.version.get(), asking, table, parameters)?,
+                wanted,
+                keyspace: needs_keyspace
+                    .then(|| self.wire.keyspace.borrow().clone())
+                    .flatten(),
+                state,
+                cut,
+                sight,
+                _bytes,
+                _held,
+            },
+        )))))
     }
 }
 
-/// Whether a read of a watched table goes further than the filter, decided as a session decides about an EXECUTE. Public so
-/// that its cost can be measured: everybody who reads a watched table pays it.
-pub fn might_be_answered(
-    watched: &Watched,
-    statement: &Statement,
-    header: Header,
-    parameters: &Parameters<'_>,
-) -> bool {
-    let parse = |schema: &_| statement.readable(schema);
-    matches!(judge(watched, parse, header, parameters), Judged::Read(_))
-}
-
-enum Judged {
+/// How the partitions of a SELECT stand, as far as the filter knows.
+enum Standing {
     /// Nothing is split, or may be served.
-    Forward,
+    NotServed,
     /// It cannot be answered from a split.
     Form(Reason),
-    Read(Arc<Readable>),
+    /// None of these is split.
+    NotSplit(Vec<Key>),
+    MaybeSplit(Box<Wanted>),
+}
+
+impl Standing {
+    /// The partition that is read, if it is one.
+    fn key(
+        &self,
+        watched: &Watched,
+        source: &Source<'_>,
+        parameters: &Parameters<'_>,
+    ) -> Option<PartitionKey> {
+        let keys = match self {
+            Self::NotSplit(keys) => keys,
+            Self::MaybeSplit(wanted) => &wanted.keys,
+            Self::NotServed | Self::Form(_) => {
+                let keyed = source.keyed(&watched.schema()?)?;
+                return keyed.key(&parameters.values);
+            }
+        };
+        match keys.as_slice() {
+            [one] => Some(one.key.clone()),
+            _ => None,
+        }
+    }
 }
 
 fn judge(
-    watched: &Watched,
-    parse: impl FnOnce(&Arc<TableSchema>) -> Result<Arc<Readable>, Reason>,
+    watched: &Arc<Watched>,
+    source: &Source<'_>,
     header: Header,
     parameters: &Parameters<'_>,
-) -> Judged {
+) -> Standing {
     // Before the full load a filter lets everything through, or is as old as its file.
     if !watched.freshness.is_loaded() || watched.mode() != Mode::Serve {
-        return Judged::Forward;
+        return Standing::NotServed;
     }
+    wanted(watched, source, header, parameters).unwrap_or_else(Standing::Form)
+}
+
+fn wanted(
+    watched: &Arc<Watched>,
+    source: &Source<'_>,
+    header: Header,
+    parameters: &Parameters<'_>,
+) -> Result<Standing, Reason> {
     let Some(schema) = watched.schema() else {
-        return Judged::Forward;
+        return Ok(Standing::NotServed);
     };
-    let keys = || {
-        if header.has(flag::TRACING) {
-            return Err(Reason::Tracing);
-        }
-        if parameters.is_serial() {
-            return Err(Reason::Serial);
-        }
-        if parameters.page_size == Some(0) {
-            return Err(Reason::Paging);
-        }
-        let readable = parse(&schema)?;
-        let bound = Bound::new(&readable.select.markers, &parameters.values)?;
-        let keys = readable.keys(&bound)?;
-        Ok((readable, keys))
-    };
-    match keys() {
-        Err(reason) => Judged::Form(reason),
-        Ok((readable, keys)) => {
-            let continues = parameters.paging_state.is_some();
-            let might = |key: &Key| watched.might_be_split(&Target::key(key.key.bytes()));
-            if continues || keys.iter().any(might) {
-                Judged::Read(readable)
-            } else {
-                Judged::Forward
-            }
-        }
+    if header.has(flag::TRACING) {
+        return Err(Reason::Tracing);
     }
+    if parameters.is_serial() {
+        return Err(Reason::Serial);
+    }
+    if parameters.page_size == Some(0) {
+        return Err(Reason::Paging);
+    }
+    let readable = source.readable(&schema)?;
+    let bound = Bound::new(&readable.select.markers, &parameters.values)?;
+    let keys = readable.keys(&bound)?;
+    let continues = parameters.paging_state.is_some();
+    let might = |key: &Key| watched.might_be_split(&Target::key(key.key.bytes()));
+    if !continues && !keys.iter().any(might) {
+        return Ok(Standing::NotSplit(keys));
+    }
+    Ok(Standing::MaybeSplit(Box::new(Wanted {
+        values: bound.keep(),
+        limits: readable.limits(&bound)?,
+        watched: watched.clone(),
+        readable,
+        keys,
+    })))
 }

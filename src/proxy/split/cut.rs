@@ -2,16 +2,15 @@
 //! own connection, until it is full or has that many bytes. The protocol allows a page to have fewer rows than was asked for.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
-use super::asked::{self, Asked};
-use crate::protocol::Envelope;
-use crate::protocol::header::{Header, flag, opcode};
+use super::page;
+use super::reader::SplitReader;
+use crate::protocol::deframer::View;
+use crate::protocol::header::{Envelope, Header, flag, opcode};
 use crate::protocol::request::parameters::Parameters;
 use crate::protocol::response;
-use crate::proxy::session::Session;
 use crate::proxy::sight::Sight;
-use crate::rewrite::pageable::Pageable;
+use crate::proxy::source::Asking;
 use crate::rewrite::rows::{Page, join};
 use crate::rewrite::warnings::Warnings;
 
@@ -27,22 +26,18 @@ pub(in crate::proxy) struct Cut {
     page_rows: u32,
 }
 
-impl Session {
+impl SplitReader {
     /// `None`: pages of this request are not cut.
-    pub(in crate::proxy) fn cut(
-        &self,
-        header: Header,
-        parameters: &Parameters<'_>,
-        pageable: impl FnOnce() -> Option<Arc<Pageable>>,
-    ) -> Option<Cut> {
-        let bytes_max = self.proxy.config.limits.max_page_bytes?;
+    pub(super) fn cut(&self, asking: &Asking<'_>, parameters: &Parameters<'_>) -> Option<Cut> {
+        let bytes_max = self.wire.proxy.config.limits.max_page_bytes?;
+        let header = asking.header;
         // The largest of all is none to Cassandra.
         let size = parameters.page_size.filter(|size| *size < i32::MAX)?;
         let page_rows = u32::try_from(size).ok()?;
         if page_rows <= 1 || header.has(flag::TRACING) || header.has(flag::CUSTOM_PAYLOAD) {
             return None;
         }
-        let limit = pageable()?.limit(&parameters.values).ok()?;
+        let limit = asking.source.pageable()?.limit(&parameters.values).ok()?;
         // Where the limit fits into one page there are no pages: Cassandra ignores paging states then.
         if limit.is_some_and(|limit| limit <= page_rows) {
             return None;
@@ -63,24 +58,46 @@ impl Session {
         let (head, body) = match self.read_pieces(&request, cut).await {
             Some(Piece::Page(flags, body)) => ((flags, opcode::RESULT), body),
             Some(Piece::Error(Envelope { header, body })) => ((header.flags, header.opcode), body),
-            None => return self.forward_taken(request).await,
+            None => return self.wire.forward(&request).await,
         };
-        self.report_answer(sight, head, &body);
-        self.answer_taken(&request, head, body).await;
+        if let Some(sight) = sight {
+            self.look(&sight, head, &body);
+        }
+        self.wire.answer(&request, head, body).await;
+    }
+
+    /// For a reply that was put together here, of pieces of the original.
+    fn look(&self, sight: &Sight, (flags, opcode): (u8, u8), body: &[u8]) {
+        let header = Header {
+            version: self.wire.version.get().byte(),
+            flags,
+            stream: 0,
+            opcode,
+            length: u32::try_from(body.len()).unwrap_or(u32::MAX),
+        };
+        let view = View {
+            header,
+            body,
+            complete: true,
+        };
+        sight.look(view, &self.wide_row.sightings);
     }
 
     /// `None`: upstream is gone, or said what makes no sense.
     async fn read_pieces(self: &Rc<Self>, request: &Envelope, cut: Cut) -> Option<Piece> {
-        let version = self.version.get();
-        let parameters = Asked::read(version, request)?.parameters;
+        let version = self.wire.version.get();
+        let parameters = page::parameters(version, request)?;
         let mut state = parameters.paging_state.map(<[u8]>::to_vec);
         let (mut messages, mut warnings) = (Vec::new(), Warnings::default());
         let mut read = Read::default();
         loop {
             let rows = cut.next_rows(&read);
             let size = i32::try_from(rows).ok()?;
-            let piece = asked::with_page(version, request, Some(size), state.as_deref())?;
-            let reply = self.ask_beside(piece.header.opcode, piece.body).await?;
+            let piece = page::with_page(version, request, Some(size), state.as_deref())?;
+            let reply = self
+                .wire
+                .ask_beside(piece.header.opcode, piece.body)
+                .await?;
             if reply.header.opcode != opcode::RESULT {
                 return Some(Piece::Error(reply));
             }

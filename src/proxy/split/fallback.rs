@@ -1,12 +1,36 @@
-//! Why a read that might have been answered from a split was not, counted.
+//! How a read that might be answered from a split ends, and why the original had to answer, counted.
 
 use metrics::{Counter, counter};
 
+use crate::protocol::Envelope;
 use crate::rewrite::Reason;
 
 pub(in crate::proxy) const SPLIT_READS_TOTAL: &str = "narrows_proxy_split_reads_total";
 pub(in crate::proxy) const FALLBACKS_TOTAL: &str = "narrows_proxy_split_fallbacks_total";
 pub(in crate::proxy) const NOT_REWRITTEN_TOTAL: &str = "narrows_proxy_not_rewritten_total";
+
+/// A RESULT for the client.
+pub(super) struct Reply {
+    pub(super) flags: u8,
+    pub(super) body: Vec<u8>,
+}
+
+/// What happens where a split does not answer.
+#[derive(Debug)]
+pub(super) enum Instead {
+    /// The original answers the request as it came.
+    Original(Fallback),
+    /// The original goes on with the scan, by this request with a paging state of its own.
+    GoOn(Fallback, Envelope),
+    /// The paging state is not of this request.
+    Refuse(&'static str),
+}
+
+impl From<Fallback> for Instead {
+    fn from(fallback: Fallback) -> Self {
+        Self::Original(fallback)
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::proxy) enum Fallback {

@@ -1,24 +1,17 @@
 //! Fills one page from buckets, in order: to exactly the page size, across buckets and keys, until limits are used up.
 
 use std::cmp::Ordering;
-use std::rc::Rc;
-use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
-use tokio::time::Instant;
 
-use super::answer::Source;
-use super::asked::{Asked, Kind};
 use super::cut::Read;
-use super::fallback::Fallback;
+use super::fallback::{Fallback, Instead, Reply};
+use super::reading::{Reading, Source};
 use super::sub_read::{Partition, Place, SubPage};
-use super::{Instead, Reply};
 use crate::proxy::budget::Reserved;
-use crate::proxy::session::Session;
 use crate::rewrite::aggregate::{self, Joined};
-use crate::rewrite::bind::{Bound, Key, Limits};
 use crate::rewrite::metadata::Columns;
-use crate::rewrite::readable::{Aggregate, Answer, Readable};
+use crate::rewrite::readable::{Aggregate, Answer};
 use crate::rewrite::rows::{Heading, compose};
 use crate::rewrite::state::State;
 use crate::rewrite::warnings::Warnings;
@@ -30,53 +23,11 @@ pub(crate) const SIDE_BY_SIDE: usize = 8;
 /// The largest reply that is put together here; larger ones are the original's.
 const REPLY_BYTES_MAX: usize = 128 << 20;
 
-/// One request with everything that follows from its text and values.
-pub(super) struct Reading<'a> {
-    pub(super) session: &'a Rc<Session>,
-    pub(super) asked: &'a Asked<'a>,
-    pub(super) readable: &'a Readable,
-    pub(super) bound: &'a Bound<'a>,
-    pub(super) keys: &'a [Key],
-    pub(super) limits: Limits,
-    pub(super) resumed: Option<State>,
-    /// Where a page is cut short.
-    pub(super) bytes_max: Option<usize>,
-    /// Of the statement and its values.
-    pub(super) fingerprint: u64,
-    pub(super) deadline: Instant,
-}
-
 impl Reading<'_> {
     pub(super) async fn read(&self, sources: &[Source]) -> Result<Reply, Instead> {
         match &self.readable.answer {
             Answer::Rows => self.rows(sources).await,
             Answer::Aggregates(aggregates) => self.aggregates(aggregates, sources).await,
-        }
-    }
-
-    /// How much time is left for all of it.
-    pub(super) fn left(&self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now())
-    }
-
-    /// `None`: all rows at once.
-    pub(super) fn page_rows(&self) -> Option<u32> {
-        let size = self.asked.parameters.page_size?;
-        // The largest of all is none to Cassandra, because no limit is larger.
-        u32::try_from(size)
-            .ok()
-            .filter(|_| 0 < size && size < i32::MAX)
-    }
-
-    /// As Cassandra does: where the limit fits into one page, or none was asked for, a state counts for nothing.
-    pub(super) fn restart_if_unpaged(&mut self) {
-        let fits = match (self.page_rows(), self.limits.rows) {
-            (None, _) => true,
-            (Some(page), Some(limit)) => limit <= page,
-            (Some(_), None) => false,
-        };
-        if fits {
-            self.resumed = None;
         }
     }
 
@@ -225,7 +176,7 @@ impl Reading<'_> {
             mark: place.mark,
             limit_left: filling.limit_left,
             partition_limit_left: filling.partition_left,
-            fingerprint: self.fingerprint,
+            fingerprint: self.asked.fingerprint,
         }
     }
 
@@ -269,15 +220,15 @@ impl Reading<'_> {
         warnings: &Warnings,
     ) -> Result<Reply, Instead> {
         let prepared = &partition.prepared;
-        if let Kind::Execute(Some(known)) = self.asked.kind
-            && *known != *prepared.result_metadata_id
+        if let Some(known) = &self.asked.result_metadata_id
+            && **known != *prepared.result_metadata_id
         {
             return Err(Fallback::Columns.into());
         }
         let columns = Columns::read(&prepared.columns).ok_or(Fallback::Unexpected)?;
         let schema = &self.readable.schema;
-        let version = self.session.version.get();
-        let metadata = (!self.asked.parameters.skip_metadata)
+        let version = self.reader.wire.version.get();
+        let metadata = (!self.asked.skip_metadata)
             .then(|| columns.encode(version, &schema.keyspace, &schema.table));
         let heading = Heading {
             column_count: columns.count(),
@@ -308,7 +259,8 @@ impl Filling {
     fn new(reading: &Reading<'_>) -> Result<Self, Instead> {
         Ok(Self {
             reserved: reading
-                .session
+                .reader
+                .wire
                 .proxy
                 .split_reads
                 .reserve(0)

@@ -1,12 +1,9 @@
 //! One read of one bucket on our own connections, or of one key of several from the original on the client's.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::Instead;
-use super::answer::Source;
-use super::fallback::Fallback;
-use super::pages::Reading;
+use super::fallback::{Fallback, Instead};
+use super::reading::{Reading, Source};
 use crate::protocol::header::{Version, opcode};
 use crate::protocol::response;
 use crate::protocol::types::Value;
@@ -14,16 +11,10 @@ use crate::rewrite::aggregate::Joined;
 use crate::rewrite::bind::Key;
 use crate::rewrite::bounds;
 use crate::rewrite::native::{Mark, NativeState, UNLIMITED};
-use crate::rewrite::readable::Answer;
 use crate::rewrite::render::{From, SubStatement, key_values};
 use crate::rewrite::rows::Page;
 use crate::schema::names::PartitionKey;
 use crate::upstream::pool::{PoolError, Prepared, SubRead};
-
-/// A page of a narrow partition that takes longer tells of trouble, where the original serves as well.
-const ROWS_PATIENCE: Duration = Duration::from_secs(2);
-/// For reading a bucket from its beginning to its end.
-const SCAN_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where a sub-read begins.
 #[derive(Debug, Clone)]
@@ -74,10 +65,10 @@ impl<'a> Partition<'a> {
             .readable
             .render(reading.bound, from)
             .map_err(Fallback::Form)?;
-        let pool = &reading.session.pool;
+        let pool = &reading.reader.pool;
         let route = pool.replicas(&reading.readable.schema.replication, key.key.bytes());
-        let patience = reading.left().min(ROWS_PATIENCE);
-        let prepared = pool.prepared(&statement.text, &route, patience).await;
+        let prepared = pool.prepared(&statement.text, &route, reading.prepare_patience());
+        let prepared = prepared.await;
         Ok(Self {
             reading,
             number,
@@ -121,31 +112,25 @@ impl<'a> Partition<'a> {
         values.extend(self.statement.values.iter().cloned());
         let state = self.state(place, Version::V5)?;
         let request = self.request(&values, page_size, state.as_deref());
-        let readable = self.reading.readable;
-        let patience = if readable.filters || readable.answer != Answer::Rows {
-            SCAN_PATIENCE
-        } else {
-            ROWS_PATIENCE
-        };
-        let patience = self.reading.left().min(patience);
-        let pool = &self.reading.session.pool;
-        let route = pool.replicas(&readable.schema.replication, bucket_key.bytes());
+        let pool = &self.reading.reader.pool;
+        let replication = &self.reading.readable.schema.replication;
+        let route = pool.replicas(replication, bucket_key.bytes());
         let reply = pool
-            .execute(&self.prepared, &request, &route, patience)
+            .execute(&self.prepared, &request, &route, self.reading.patience())
             .await
             .map_err(fallback)?;
         SubPage::read(reply.body, reply.warnings).ok_or_else(|| Fallback::Unexpected.into())
     }
 
     async fn read_original(&self, place: &Place, page_size: i32) -> Result<SubPage, Instead> {
-        let session = self.reading.session;
-        let version = session.version.get();
+        let wire = &self.reading.reader.wire;
+        let version = wire.version.get();
         let mut values = key_values(self.key, None);
         values.extend(self.statement.values.iter().cloned());
         let state = self.state(place, version)?;
         let request = self.request(&values, page_size, state.as_deref());
         let body = request.encode_query(version, &self.statement.text);
-        let asked = session.ask_beside(opcode::QUERY, body.map_err(|_| Fallback::Unexpected)?);
+        let asked = wire.ask_beside(opcode::QUERY, body.map_err(|_| Fallback::Unexpected)?);
         let reply = tokio::time::timeout(self.reading.left(), asked)
             .await
             .map_err(|_| Fallback::Timeout)?
@@ -166,17 +151,17 @@ impl<'a> Partition<'a> {
         page_size: i32,
         paging_state: Option<&'r [u8]>,
     ) -> SubRead<'r> {
-        let parameters = &self.reading.asked.parameters;
+        let asked = self.reading.asked;
         SubRead {
             values: values.iter().map(|value| Value::Bytes(value)).collect(),
-            consistency: parameters.consistency,
-            serial_consistency: parameters.serial_consistency,
+            consistency: asked.consistency,
+            serial_consistency: asked.serial_consistency,
             page_size,
             paging_state,
-            timestamp: parameters.timestamp,
+            timestamp: asked.timestamp,
             keyspace: None,
-            now_in_seconds: parameters.now_in_seconds,
-            custom_payload: self.reading.asked.custom_payload,
+            now_in_seconds: asked.now_in_seconds,
+            custom_payload: asked.custom_payload.as_deref(),
         }
     }
 

@@ -17,8 +17,8 @@ use tokio::time::{Instant, timeout_at};
 use super::open::{FRAMING, Opened};
 use super::streams::{Answered, Stream, Streams};
 use super::{PoolConfig, PoolError, STATEMENTS_MAX};
+use crate::protocol::deframer::{Part, Verdict, View};
 use crate::protocol::header::Version;
-use crate::protocol::splitter::{Part, Verdict, View};
 use crate::protocol::{Envelope, ProtocolError};
 use crate::transport::Writer;
 use crate::upstream::UpstreamError;
@@ -196,10 +196,10 @@ impl Shared {
     }
 
     /// A reply that nobody waits for is dropped as it arrives.
-    fn judge(&self, view: View<'_>) -> Verdict {
+    fn judge(&self, view: View<'_>) -> Verdict<()> {
         match self.streams.borrow().is_given_up(view.header.stream) {
-            true => Verdict::Discard,
-            false => Verdict::Take,
+            true => Verdict::Discard(()),
+            false => Verdict::Take(()),
         }
     }
 
@@ -237,13 +237,13 @@ async fn carry(counted: Counted, opened: Opened, queued: mpsc::Receiver<Vec<u8>>
         reader,
         writer,
         buffer,
-        splitter,
+        deframer,
     } = opened;
     let shared = &counted.shared;
     let incoming = Incoming {
         reader,
         buffer,
-        splitter,
+        deframer,
     };
     tokio::select! {
         broken = incoming.run(shared) => if let Err(error) = broken {
@@ -257,7 +257,7 @@ async fn carry(counted: Counted, opened: Opened, queued: mpsc::Receiver<Vec<u8>>
 struct Incoming {
     reader: crate::transport::Reader,
     buffer: crate::transport::Buffer,
-    splitter: crate::protocol::splitter::Splitter,
+    deframer: crate::protocol::deframer::Deframer,
 }
 
 impl Incoming {
@@ -265,11 +265,11 @@ impl Incoming {
     async fn run(mut self, shared: &Shared) -> Result<(), ProtocolError> {
         loop {
             let mut judge = |view: View<'_>| shared.judge(view);
-            let step = self.splitter.step(self.buffer.filled(), &mut judge)?;
+            let step = self.deframer.step(self.buffer.filled(), &mut judge)?;
             self.buffer.consume(step.consumed);
             for part in step.then {
                 // We asked for no events, so all there is are replies.
-                if let Part::Taken(reply) = part
+                if let Part::Taken(reply, ()) = part
                     && !shared.deliver(reply)
                 {
                     return Err(ProtocolError::UnknownStream);

@@ -7,10 +7,10 @@ use tokio::time::timeout;
 
 use super::PoolConfig;
 use crate::config::Credentials;
+use crate::protocol::deframer::{Deframer, Framing, Part, Verdict};
 use crate::protocol::header::{BODY_BYTES_MAX, HEADER_BYTES, Version};
 use crate::protocol::request::startup;
 use crate::protocol::segment::Format;
-use crate::protocol::splitter::{Framing, Part, Splitter, Verdict};
 use crate::protocol::{Envelope, opcode};
 use crate::transport::{Buffer, Reader, Writer};
 use crate::upstream::UpstreamError;
@@ -26,7 +26,7 @@ pub(super) struct Opened {
     pub(super) reader: Reader,
     pub(super) writer: Writer,
     pub(super) buffer: Buffer,
-    pub(super) splitter: Splitter,
+    pub(super) deframer: Deframer,
 }
 
 impl Opened {
@@ -40,12 +40,12 @@ impl Opened {
             reader,
             writer,
             buffer: Buffer::default(),
-            splitter: Splitter::new(BODY_BYTES_MAX + HEADER_BYTES),
+            deframer: Deframer::new(BODY_BYTES_MAX + HEADER_BYTES),
         };
         let hello = startup::encode("narrows", env!("CARGO_PKG_VERSION"));
         let bare = Framing::Bare(None);
         let reply = opened.ask(bare, opcode::STARTUP, hello).await?;
-        opened.splitter.set_framing(FRAMING);
+        opened.deframer.set_framing(FRAMING);
         match reply.header.opcode {
             opcode::READY => Ok(opened),
             opcode::AUTHENTICATE => {
@@ -92,12 +92,12 @@ impl Opened {
         let address = self.address;
         loop {
             let step = self
-                .splitter
-                .step(self.buffer.filled(), &mut |_| Verdict::Take);
+                .deframer
+                .step(self.buffer.filled(), &mut |_| Verdict::Take(()));
             let step = step.map_err(|source| UpstreamError::Protocol { address, source })?;
             self.buffer.consume(step.consumed);
             // Nothing but the one answer can come before we have asked for more.
-            if let Some(Part::Taken(envelope)) = step.then.into_iter().next() {
+            if let Some(Part::Taken(envelope, ())) = step.then.into_iter().next() {
                 return Ok(envelope);
             }
             if step.consumed > 0 {

@@ -1,23 +1,27 @@
-//! Before a write is forwarded: what it touches is taken out of its split, once the client has proven that it may write.
-//! What cannot be done in time refuses the write before anything was forwarded.
+//! A write to what might be split, from before it is forwarded to its reply. First the client proves that it may write; then
+//! the splits that the write touches are retired; then it is forwarded. A step that cannot be done in time refuses the write
+//! before anything was forwarded.
 
 use std::rc::Rc;
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use super::checker::WriteChecker;
+use super::in_flight::InFlight;
+use super::late_write::{Kind, LateWrite};
 use super::touched::{Keys, TouchedTable};
-use super::{InFlight, Kind, LateWrite};
 use crate::known::retire::{Released, RetireError};
 use crate::protocol::header::{Envelope, opcode};
 use crate::protocol::request::query;
 use crate::protocol::response::error::{self, ErrorCode};
-use crate::proxy::Close;
+use crate::proxy::concern::NOT_LATELY;
+use crate::proxy::decision::KEYSPACE_CHANGED;
+use crate::proxy::metrics::Close;
 use crate::proxy::pending::Pending;
-use crate::proxy::right::{Deed, Right};
-use crate::proxy::session::Session;
-use crate::proxy::split::KEYSPACE_CHANGED;
-use crate::proxy::watching::NOT_LATELY;
+use crate::proxy::rights::proof::{self, Right};
+use crate::proxy::rights::record::Deed;
 use crate::statement::touches::Change;
 use crate::watched::LateWrites;
 
@@ -39,15 +43,28 @@ impl Refusal {
     }
 }
 
-impl Session {
-    pub(super) async fn serve_late_write(self: &Rc<Self>, request: Envelope, late: LateWrite) {
-        let made_way = match self.make_way(&late).await {
-            Ok(()) => self.forward_late(&request, late).await,
+impl WriteChecker {
+    /// Works on it beside the session's other requests.
+    pub(in crate::proxy) fn begin(self: &Rc<Self>, request: Envelope, late: LateWrite) {
+        self.wire.count_request();
+        let checker = self.clone();
+        self.wire
+            .begin_beside(async move { checker.serve(request, late).await });
+    }
+
+    async fn serve(self: &Rc<Self>, request: Envelope, late: LateWrite) {
+        let forwarded = match self.make_way(&late).await {
+            Ok(()) => self.forward(&request, late).await,
             Err(refusal) => Err(refusal),
         };
-        if let Err(Refusal { flags, body }) = made_way {
-            self.answer_taken(&request, (flags, opcode::ERROR), body)
-                .await;
+        match forwarded {
+            Ok(Some((in_flight, reply))) => self.check_reply(in_flight, reply),
+            Ok(None) => {}
+            Err(Refusal { flags, body }) => {
+                self.wire
+                    .answer(&request, (flags, opcode::ERROR), body)
+                    .await;
+            }
         }
     }
 
@@ -72,7 +89,7 @@ impl Session {
     /// Whether the client may do what it is about to do. What cannot be asked without doing it is taken for denied: the
     /// reply says whether it was done.
     async fn right_to(self: &Rc<Self>, late: &LateWrite, table: &TouchedTable) -> Right {
-        if self.has_no_roles() {
+        if self.rights.has_no_roles() {
             return Right::Proven;
         }
         let deed = match (late.kind, &table.keys) {
@@ -82,7 +99,7 @@ impl Session {
             _ => Deed::Write,
         };
         match (table.watched.key_schema(), &table.keys) {
-            (Some(schema), _) => self.right(deed, &schema).await,
+            (Some(schema), _) => proof::prove(&self.wire, &self.rights, deed, &schema).await,
             // As for DROP.
             (None, Keys::Whole(_)) => Right::Denied,
             (None, _) => Right::Unknown,
@@ -94,7 +111,7 @@ impl Session {
         late: &LateWrite,
         table: &TouchedTable,
     ) -> Result<(), Refusal> {
-        let LateWrite { guards, .. } = late;
+        let LateWrite { retirer, .. } = late;
         let watched = &table.watched;
         let cannot = |error: RetireError| {
             tracing::debug!(table = %watched.name(), %error, "a split could not be taken out of service for a write");
@@ -107,7 +124,7 @@ impl Session {
                     // Reads are never rejected, and what was not looked at is not here.
                     Kind::SerialRead | Kind::Unwatched { .. } => LateWrites::Invalidate,
                 };
-                let released = guards.release(watched, table.suspects(), policy);
+                let released = retirer.release(watched, table.suspects(), policy);
                 match released.await.map_err(cannot)? {
                     Released::Free => Ok(()),
                     Released::Rejected => Err(rejected(table, "is split, or is being split")),
@@ -117,21 +134,21 @@ impl Session {
             Keys::Unknown => {
                 self.ask_whether_meant(late).await?;
                 tell_not_understood(late, table);
-                guards.take_out(watched, true).await.map_err(cannot)
+                retirer.take_out(watched, true).await.map_err(cannot)
             }
             Keys::NoSchema | Keys::Whole(_) => {
-                guards.take_out(watched, false).await.map_err(cannot)
+                retirer.take_out(watched, false).await.map_err(cannot)
             }
         }
     }
 
     /// What upstream does not understand either writes nothing, and is answered in its own words.
     async fn ask_whether_meant(self: &Rc<Self>, late: &LateWrite) -> Result<(), Refusal> {
-        let version = self.version.get();
+        let version = self.wire.version.get();
         for statement in late.not_understood.iter().filter(|text| !text.is_prepared) {
             let keyspace = statement.keyspace.as_deref();
             let body = query::encode_prepare(version, &statement.text, keyspace);
-            let reply = self.ask_beside(opcode::PREPARE, body).await;
+            let reply = self.wire.ask_beside(opcode::PREPARE, body).await;
             if let Some(reply) = reply.filter(|reply| reply.header.opcode == opcode::ERROR) {
                 return Err(Refusal {
                     flags: reply.header.flags,
@@ -142,38 +159,42 @@ impl Session {
         Ok(())
     }
 
-    /// The writer is locked before what is known is looked at for the last time: the wait for it may have been long.
-    async fn forward_late(
-        self: &Rc<Self>,
+    /// Forwards the request and waits for the reply to a write. `None`: it is no write, or the session is over. The writer is
+    /// locked before what is known is looked at for the last time: the wait for it may have been long.
+    async fn forward(
+        &self,
         request: &Envelope,
         late: LateWrite,
-    ) -> Result<(), Refusal> {
-        let Ok(mut upstream) = timeout(UPSTREAM_PATIENCE, self.lock_upstream()).await else {
-            self.close(Close::Upstream);
-            return Ok(());
+    ) -> Result<Option<(Box<InFlight>, Envelope)>, Refusal> {
+        let wire = &self.wire;
+        let Ok(mut upstream) = timeout(UPSTREAM_PATIENCE, wire.lock_upstream()).await else {
+            wire.close(Close::Upstream);
+            return Ok(None);
         };
-        if self.closed.get() {
-            return Ok(());
+        if wire.is_closed() {
+            return Ok(None);
         }
-        if late.keyspace.is_some() && self.keyspace_of_names(None) != late.keyspace {
+        if late.keyspace.is_some() && wire.keyspace_of_names(None) != late.keyspace {
             return Err(Refusal::new(ErrorCode::Overloaded, KEYSPACE_CHANGED));
         }
-        let known = self.proxy.wide_row.as_ref().map(|wide_row| &wide_row.known);
-        if !known.is_some_and(|known| late.touched.is_fresh(known)) {
+        if !late.touched.is_fresh(&self.wide_row.known) {
             return Err(Refusal::new(ErrorCode::Overloaded, NOT_LATELY));
         }
-        if let Kind::Write { .. } = late.kind {
-            let rights = self.rights_to_have();
-            let in_flight = InFlight::new(late.touched, late.named, late.kind, late.guards, rights);
-            let pending = Pending::Write(Box::new(in_flight.keeping(Some(late.room))));
-            self.pending
-                .borrow_mut()
-                .insert(request.header.stream, pending);
-        }
-        self.proxy.metrics.forwarded.increment(1);
-        // If upstream is gone, the session ends by that.
-        drop(upstream.write_all(&self.framing.get().frame(request)).await);
-        Ok(())
+        let Kind::Write { .. } = late.kind else {
+            wire.forward_locked(&mut upstream, request).await;
+            return Ok(None);
+        };
+        let rights = self.rights.to_have();
+        let in_flight = InFlight::new(late.touched, late.named, late.kind, late.retirer, rights);
+        let in_flight = Box::new(in_flight.keeping(Some(late.room)));
+        let (sender, reply) = oneshot::channel();
+        let pending = Pending::LateWrite(in_flight, sender);
+        wire.pending
+            .borrow_mut()
+            .insert(request.header.stream, pending);
+        wire.forward_locked(&mut upstream, request).await;
+        drop((upstream, late.held));
+        Ok(reply.await.ok())
     }
 }
 

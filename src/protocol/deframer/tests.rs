@@ -1,17 +1,17 @@
-//! Whatever pieces the network delivers, the splitter's output is the same.
+//! Whatever pieces the network delivers, the deframer's output is the same.
 
 use super::*;
 use crate::protocol::opcode;
 use crate::protocol::segment::PAYLOAD_MAX;
 
 /// Takes every PREPARE, waits for all of a QUERY before forwarding it, forwards the rest at once.
-fn inspector(seen: &mut Vec<i16>) -> impl FnMut(View<'_>) -> Verdict + '_ {
+fn inspector(seen: &mut Vec<i16>) -> impl FnMut(View<'_>) -> Verdict<()> + '_ {
     |view| match view.header.opcode {
         opcode::PREPARE if view.complete => {
             seen.push(view.header.stream);
-            Verdict::Take
+            Verdict::Take(())
         }
-        opcode::PREPARE => Verdict::Take,
+        opcode::PREPARE => Verdict::Take(()),
         opcode::QUERY if !view.complete => Verdict::More,
         _ => {
             seen.push(view.header.stream);
@@ -23,18 +23,18 @@ fn inspector(seen: &mut Vec<i16>) -> impl FnMut(View<'_>) -> Verdict + '_ {
 /// Feeds `wire` in chunks and returns (forwarded bytes, taken messages, streams in the order of decision).
 fn run(framing: Framing, wire: &[u8], chunk: usize) -> Result<(Vec<u8>, Vec<Envelope>, Vec<i16>)> {
     let (mut out, mut taken, mut seen) = (Vec::new(), Vec::new(), Vec::new());
-    let mut splitter = Splitter::new(1 << 20);
-    splitter.set_framing(framing);
+    let mut deframer = Deframer::new(1 << 20);
+    deframer.set_framing(framing);
     let mut buffer = Vec::new();
     for piece in wire.chunks(chunk) {
         buffer.extend_from_slice(piece);
         loop {
-            let step = splitter.step(&buffer, &mut inspector(&mut seen))?;
+            let step = deframer.step(&buffer, &mut inspector(&mut seen))?;
             out.extend_from_slice(&buffer[..step.relay]);
             for part in step.then {
                 match part {
                     Part::Raw(bytes) => out.extend(bytes),
-                    Part::Taken(envelope) => taken.push(envelope),
+                    Part::Taken(envelope, ()) => taken.push(envelope),
                 }
             }
             buffer.drain(..step.consumed);
@@ -43,7 +43,7 @@ fn run(framing: Framing, wire: &[u8], chunk: usize) -> Result<(Vec<u8>, Vec<Enve
             }
         }
     }
-    assert!(splitter.at_boundary() && buffer.is_empty());
+    assert!(deframer.at_boundary() && buffer.is_empty());
     Ok((out, taken, seen))
 }
 
@@ -168,12 +168,12 @@ fn compressed_frames_are_inspected_uncompressed_and_relayed_as_they_came() {
         length: packed.len() as u32,
     };
     let wire = [&header.encode()[..], &packed].concat();
-    let mut splitter = Splitter::new(1 << 20);
-    splitter.set_framing(Framing::Bare(Some(Compression::Lz4)));
+    let mut deframer = Deframer::new(1 << 20);
+    deframer.set_framing(Framing::Bare(Some(Compression::Lz4)));
     let mut bodies = Vec::new();
-    let step = splitter.step(&wire, &mut |view| {
+    let step = deframer.step(&wire, &mut |view| {
         if !view.complete {
-            return Verdict::More;
+            return Verdict::<()>::More;
         }
         bodies.push(view.body.to_vec());
         Verdict::Forward
@@ -184,17 +184,17 @@ fn compressed_frames_are_inspected_uncompressed_and_relayed_as_they_came() {
 
 #[test]
 fn what_is_held_is_bounded_and_what_is_relayed_is_not() {
-    let mut splitter = Splitter::new(1000);
+    let mut deframer = Deframer::new(1000);
     let big = message(1, opcode::QUERY, 2000).encode();
-    let mut more = |_: View<'_>| Verdict::More;
+    let mut more = |_: View<'_>| Verdict::<()>::More;
     assert!(matches!(
-        splitter.step(&big[..500], &mut more),
+        deframer.step(&big[..500], &mut more),
         Err(ProtocolError::TooLarge { .. })
     ));
     let big = message(1, opcode::EXECUTE, 2000).encode();
-    let mut forward = |_: View<'_>| Verdict::Forward;
+    let mut forward = |_: View<'_>| Verdict::<()>::Forward;
     assert_eq!(
-        Splitter::new(1000)
+        Deframer::new(1000)
             .step(&big, &mut forward)
             .map(|s| s.relay),
         Ok(big.len())
@@ -212,14 +212,14 @@ fn what_is_discarded_leaves_its_header_and_what_follows() {
         let next = message(2, opcode::EXECUTE, 9);
         let wire = [framing.frame(&big), framing.frame(&next)].concat();
         for chunk in [1000, 65_536, wire.len()] {
-            let mut splitter = Splitter::new(1000);
-            splitter.set_framing(framing);
+            let mut deframer = Deframer::new(1000);
+            deframer.set_framing(framing);
             let (mut buffer, mut out, mut refused) = (Vec::new(), Vec::new(), Vec::new());
             for piece in wire.chunks(chunk) {
                 buffer.extend_from_slice(piece);
                 loop {
-                    let step = splitter.step(&buffer, &mut |view| match view.header.stream {
-                        1 => Verdict::Discard,
+                    let step = deframer.step(&buffer, &mut |view| match view.header.stream {
+                        1 => Verdict::Discard(()),
                         _ => Verdict::Forward,
                     });
                     let step = step.expect("valid");
@@ -239,7 +239,7 @@ fn what_is_discarded_leaves_its_header_and_what_follows() {
                 "{framing:?} {chunk}"
             );
             assert!(
-                matches!(&refused[..], [Part::Taken(taken)] if taken.header.stream == 1 && taken.body.is_empty())
+                matches!(&refused[..], [Part::Taken(taken, ())] if taken.header.stream == 1 && taken.body.is_empty())
             );
         }
     }
@@ -252,10 +252,10 @@ fn framing_switches_right_after_ready() {
     let segments = Framing::Segments(Format::Plain);
     let wire = [ready.encode(), segments.frame(&event)].concat();
     let mut opcodes = Vec::new();
-    let step = Splitter::new(1000).step(&wire, &mut |view| {
+    let step = Deframer::new(1000).step(&wire, &mut |view| {
         opcodes.push(view.header.opcode);
         match view.header.opcode {
-            opcode::READY => Verdict::ForwardThen(segments),
+            opcode::READY => Verdict::<()>::ForwardThen(segments),
             _ => Verdict::Forward,
         }
     });
@@ -284,11 +284,11 @@ fn noise_is_an_error_and_never_a_panic() {
             Framing::Segments(Format::Plain),
             Framing::Segments(Format::Lz4),
         ][round % 5];
-        let mut splitter = Splitter::new(1000);
-        splitter.set_framing(framing);
-        let mut forward = |_: View<'_>| Verdict::Forward;
+        let mut deframer = Deframer::new(1000);
+        deframer.set_framing(framing);
+        let mut forward = |_: View<'_>| Verdict::<()>::Forward;
         let mut at = 0;
-        while let Ok(step) = splitter.step(&noise[at..], &mut forward) {
+        while let Ok(step) = deframer.step(&noise[at..], &mut forward) {
             if step.consumed == 0 {
                 break;
             }
@@ -301,7 +301,7 @@ fn noise_is_an_error_and_never_a_panic() {
 fn wants_head(
     bytes: usize,
     seen: &mut Vec<(u32, Vec<u8>)>,
-) -> impl FnMut(View<'_>) -> Verdict + '_ {
+) -> impl FnMut(View<'_>) -> Verdict<()> + '_ {
     move |view| {
         if view.body.len() < bytes && !view.complete {
             return Verdict::Head;
@@ -349,14 +349,14 @@ fn heads_are_shown_without_holding_the_message() {
         let is_bare = matches!(framing, Framing::Bare(_));
         for chunk in [if is_bare { 1 } else { 777 }, 1000, wire.len()] {
             let (mut out, mut seen, mut held) = (Vec::new(), Vec::new(), 0);
-            let mut splitter = Splitter::new(1 << 20);
-            splitter.set_framing(framing);
+            let mut deframer = Deframer::new(1 << 20);
+            deframer.set_framing(framing);
             let mut buffer = Vec::new();
             for piece in wire.chunks(chunk) {
                 buffer.extend_from_slice(piece);
                 loop {
                     let mut inspect = wants_head(100, &mut seen);
-                    let step = splitter.step(&buffer, &mut inspect).expect("valid");
+                    let step = deframer.step(&buffer, &mut inspect).expect("valid");
                     out.extend_from_slice(&buffer[..step.relay]);
                     assert_eq!(step.then, [], "nothing is held or taken");
                     buffer.drain(..step.consumed);
@@ -381,10 +381,10 @@ fn what_cannot_be_decompressed_passes_as_it_is() {
             let mut envelope = Envelope::new(4, 1, opcode::RESULT, body.to_vec());
             envelope.header.flags |= flag::COMPRESSED;
             let wire = envelope.encode();
-            let mut splitter = Splitter::new(1 << 20);
-            splitter.set_framing(Framing::Bare(compression));
+            let mut deframer = Deframer::new(1 << 20);
+            deframer.set_framing(Framing::Bare(compression));
             let mut seen = Vec::new();
-            let step = splitter.step(&wire, &mut wants_head(100, &mut seen));
+            let step = deframer.step(&wire, &mut wants_head(100, &mut seen));
             assert_eq!(step.expect("it passes").relay, wire.len());
             assert_eq!(seen.len(), 1);
         }

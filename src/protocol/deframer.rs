@@ -1,8 +1,8 @@
-//! Cuts one direction of a connection into what goes on untouched and what somebody must look at.
+//! Takes the bytes of one direction of a connection apart into messages.
 //!
-//! The splitter sees the bytes as they arrive, in whatever pieces the network chose, and shows every message to an
-//! `inspect` function as early as possible. What is forwarded is reported as a length, so that the caller can write
-//! whole runs of messages straight from its read buffer. Only a message that is taken out is copied.
+//! The deframer sees bytes as they arrive, in whatever pieces the network chose, and shows every message to an `inspect`
+//! function as early as possible. It reports what is forwarded as a length, so that the caller can write whole runs of
+//! messages straight from its read buffer. It copies only messages that the inspector takes out.
 
 use std::borrow::Cow;
 
@@ -41,10 +41,10 @@ pub struct View<'a> {
     pub complete: bool,
 }
 
-/// What to do with a message. `More`, `Head` and `Take` on an incomplete view mean: show it again when more is there, so an
-/// inspector has no side effects before it answers `Forward`, or `Take` on a complete view.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+/// What to do with a message. On `More` and `Head`, and on `Take` of an incomplete view, the inspector sees the message again
+/// when more of it is there, so it has no side effects before it says something else.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Verdict<T> {
     Forward,
     /// Forward, and expect this framing from the next message on.
     ForwardThen(Framing),
@@ -52,26 +52,27 @@ pub enum Verdict {
     /// Like `More`, for somebody who needs the beginning only and then forwards. Of a compressed message it is
     /// decompressed alone, and the header says how long all of it would be.
     Head,
-    Take,
-    /// Take it out at once, without a body: what is left of it is dropped as it arrives.
-    Discard,
+    /// Take it out, and keep this with it.
+    Take(T),
+    /// Take it out at once, without a body: the rest of it is dropped as it arrives.
+    Discard(T),
 }
 
 /// What takes the place of a piece of input that cannot be relayed as it is.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum Part<T> {
     /// Bytes to forward: messages that shared a segment with a taken one, or that were held until decided.
     Raw(Vec<u8>),
-    /// A message that the inspector took out.
-    Taken(Envelope),
+    /// A message that the inspector took out, with what it said about it.
+    Taken(Envelope, T),
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Step {
+#[derive(Debug, PartialEq, Eq)]
+pub struct Step<T> {
     /// Forward this many bytes from the start of the input first,
     pub relay: usize,
     /// then deal with these,
-    pub then: Vec<Part>,
+    pub then: Vec<Part<T>>,
     /// and drop this many bytes of input in all.
     pub consumed: usize,
 }
@@ -92,14 +93,14 @@ enum Carry {
 }
 
 #[derive(Debug)]
-pub struct Splitter {
+pub struct Deframer {
     framing: Framing,
     /// The most bytes of one message that may be held back for inspection.
     hold_limit: usize,
     carry: Carry,
 }
 
-impl Splitter {
+impl Deframer {
     pub fn new(hold_limit: usize) -> Self {
         Self {
             framing: Framing::Bare(None),
@@ -118,11 +119,11 @@ impl Splitter {
     }
 
     /// Decides about as much of `input` as possible. A step that consumes nothing means: read more.
-    pub fn step(
+    pub fn step<T>(
         &mut self,
         input: &[u8],
-        inspect: &mut dyn FnMut(View<'_>) -> Verdict,
-    ) -> Result<Step> {
+        inspect: &mut dyn FnMut(View<'_>) -> Verdict<T>,
+    ) -> Result<Step<T>> {
         let mut at = 0;
         loop {
             let (consumed, then) = match self.framing {
@@ -149,14 +150,21 @@ impl Splitter {
         }
     }
 
-    fn bare(
+    fn bare<T>(
         &mut self,
         input: &[u8],
         compression: Option<Compression>,
-        inspect: &mut dyn FnMut(View<'_>) -> Verdict,
-    ) -> Result<(usize, Then)> {
-        if let Some(rest) = self.bare_rest(input) {
-            return Ok(rest);
+        inspect: &mut dyn FnMut(View<'_>) -> Verdict<T>,
+    ) -> Result<(usize, Then<T>)> {
+        if let Carry::Relaying(left) = self.carry {
+            let now = left.min(input.len());
+            self.relay_rest(left, now);
+            return Ok((now, Then::Relay));
+        }
+        if let Carry::Discarding(left) = self.carry {
+            let now = left.min(input.len());
+            self.discard_rest(left, now);
+            return Ok((now, Then::Replace(Vec::new())));
         }
         let Some(header) = Header::peek(input)? else {
             return Ok((0, Then::Relay));
@@ -168,81 +176,84 @@ impl Splitter {
         let arrived = &input[HEADER_BYTES..];
         let complete = arrived.len() >= length;
         let body = &arrived[..length.min(arrived.len())];
-        let compressed = header.has(flag::COMPRESSED);
-        let mut view = View {
-            header,
-            body: if compressed { &[] } else { body },
-            complete: complete && !compressed,
-        };
-        let mut verdict = inspect(view);
-        if compressed && verdict == Verdict::Head {
-            verdict = inspect_head((header, body), complete, compression, inspect);
+        let (verdict, plain) = self.inspect_bare((header, body), complete, compression, inspect)?;
+        let wire_length = HEADER_BYTES + length;
+        let now = wire_length.min(input.len());
+        match verdict {
+            Verdict::Forward => self.relay_rest(wire_length, now),
+            Verdict::ForwardThen(framing) => {
+                self.framing = framing;
+                self.relay_rest(wire_length, now);
+            }
+            Verdict::Discard(why) => {
+                self.discard_rest(wire_length, now);
+                return Ok((now, Then::Replace(vec![discarded(header, why)])));
+            }
+            Verdict::Take(why) if complete => {
+                let Header {
+                    version,
+                    flags,
+                    stream,
+                    opcode,
+                    ..
+                } = header;
+                let taken =
+                    Envelope::with_flags(version, flags, stream, opcode, plain.into_owned());
+                return Ok((now, Then::Replace(vec![Part::Taken(taken, why)])));
+            }
+            Verdict::More | Verdict::Take(_) => {
+                self.within_limit(length)?;
+                return Ok((0, Then::Relay));
+            }
+            Verdict::Head => return Ok((0, Then::Relay)),
         }
-        // Most compressed messages are decided by their header alone; the others are needed whole.
-        let plain;
-        if compressed && complete && matches!(verdict, Verdict::More | Verdict::Take) {
-            let compression = compression.ok_or(ProtocolError::UnexpectedCompression)?;
-            plain = compression.decompress_body(body, self.hold_limit)?;
-            view = View {
+        Ok((now, Then::Relay))
+    }
+
+    /// Shows a bare message, uncompressed; gives back its body as it was shown last.
+    fn inspect_bare<'a, T>(
+        &self,
+        (header, body): (Header, &'a [u8]),
+        complete: bool,
+        compression: Option<Compression>,
+        inspect: &mut dyn FnMut(View<'_>) -> Verdict<T>,
+    ) -> Result<(Verdict<T>, Cow<'a, [u8]>)> {
+        if !header.has(flag::COMPRESSED) {
+            let view = View {
                 header,
-                body: &plain,
+                body,
                 complete,
             };
-            verdict = inspect(view);
+            return Ok((inspect(view), Cow::Borrowed(body)));
         }
-        let wire_length = HEADER_BYTES + length;
-        match verdict {
-            Verdict::Forward | Verdict::ForwardThen(_) => {
-                if let Verdict::ForwardThen(framing) = verdict {
-                    self.framing = framing;
-                }
-                let now = wire_length.min(input.len());
-                self.relay_rest(wire_length, now);
-                Ok((now, Then::Relay))
-            }
-            Verdict::Discard => {
-                let now = wire_length.min(input.len());
-                self.discard_rest(wire_length, now);
-                Ok((now, Then::Replace(vec![refused(header)])))
-            }
-            Verdict::Take if complete => {
-                let taken = Envelope::with_flags(
-                    header.version,
-                    header.flags,
-                    header.stream,
-                    header.opcode,
-                    view.body.to_vec(),
-                );
-                Ok((wire_length, Then::Replace(vec![Part::Taken(taken)])))
-            }
-            Verdict::More | Verdict::Take => self.within_limit(length).map(|()| (0, Then::Relay)),
-            Verdict::Head => Ok((0, Then::Relay)),
+        // The header alone decides about most compressed messages; the others are needed whole.
+        let mut verdict = inspect(View {
+            header,
+            body: &[],
+            complete: false,
+        });
+        if matches!(verdict, Verdict::Head) {
+            verdict = inspect_head((header, body), complete, compression, inspect);
         }
+        if !complete || !matches!(verdict, Verdict::More | Verdict::Take(_)) {
+            return Ok((verdict, Cow::Borrowed(&[])));
+        }
+        let compression = compression.ok_or(ProtocolError::UnexpectedCompression)?;
+        let plain = compression.decompress_body(body, self.hold_limit)?;
+        let view = View {
+            header,
+            body: &plain,
+            complete,
+        };
+        Ok((inspect(view), Cow::Owned(plain)))
     }
 
-    /// More of a message that was decided before all of it was there. `None`: a new one begins.
-    fn bare_rest(&mut self, input: &[u8]) -> Option<(usize, Then)> {
-        match self.carry {
-            Carry::Relaying(left) => {
-                let now = left.min(input.len());
-                self.relay_rest(left, now);
-                Some((now, Then::Relay))
-            }
-            Carry::Discarding(left) => {
-                let now = left.min(input.len());
-                self.discard_rest(left, now);
-                Some((now, Then::Replace(Vec::new())))
-            }
-            Carry::Nothing | Carry::Holding { .. } => None,
-        }
-    }
-
-    fn segment(
+    fn segment<T>(
         &mut self,
         input: &[u8],
         format: Format,
-        inspect: &mut dyn FnMut(View<'_>) -> Verdict,
-    ) -> Result<(usize, Then)> {
+        inspect: &mut dyn FnMut(View<'_>) -> Verdict<T>,
+    ) -> Result<(usize, Then<T>)> {
         let Some(segment) = format.peek(input)? else {
             return Ok((0, Then::Relay));
         };
@@ -278,13 +289,13 @@ impl Splitter {
     }
 
     /// One more segment of an envelope that spans several and is not decided yet.
-    fn part(
+    fn part<T>(
         &mut self,
         wire: &[u8],
         message: Cow<'_, [u8]>,
         mut held: Vec<u8>,
-        inspect: &mut dyn FnMut(View<'_>) -> Verdict,
-    ) -> Result<Then> {
+        inspect: &mut dyn FnMut(View<'_>) -> Verdict<T>,
+    ) -> Result<Then<T>> {
         let header = Header::peek(&message)?;
         if let Some(header) = header {
             body_length(header)?;
@@ -302,18 +313,18 @@ impl Splitter {
             return Err(ProtocolError::SegmentShort);
         }
         match (verdict, header) {
-            (Verdict::Take, Some(header)) if message.len() == total => {
-                let taken = Envelope {
-                    header,
-                    body: message[HEADER_BYTES..].to_vec(),
-                };
-                Ok(Then::Replace(vec![Part::Taken(taken)]))
+            (Verdict::Take(why), Some(header)) if message.len() == total => {
+                let body = message[HEADER_BYTES..].to_vec();
+                Ok(Then::Replace(vec![Part::Taken(
+                    Envelope { header, body },
+                    why,
+                )]))
             }
-            (Verdict::Discard, Some(header)) => {
+            (Verdict::Discard(why), Some(header)) => {
                 self.discard_rest(total, message.len());
-                Ok(Then::Replace(vec![refused(header)]))
+                Ok(Then::Replace(vec![discarded(header, why)]))
             }
-            (Verdict::More | Verdict::Head | Verdict::Take | Verdict::Discard, _) => {
+            (Verdict::More | Verdict::Head | Verdict::Take(_) | Verdict::Discard(_), _) => {
                 self.within_limit(total)?;
                 held.extend_from_slice(wire);
                 self.carry = Carry::Holding {
@@ -364,12 +375,12 @@ impl Splitter {
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
 /// Shows the beginning of a compressed message. What cannot be decompressed is shown as nothing, and passes as it is.
-fn inspect_head(
+fn inspect_head<T>(
     (header, body): (Header, &[u8]),
     complete: bool,
     compression: Option<Compression>,
-    inspect: &mut dyn FnMut(View<'_>) -> Verdict,
-) -> Verdict {
+    inspect: &mut dyn FnMut(View<'_>) -> Verdict<T>,
+) -> Verdict<T> {
     let head = compression.and_then(|compression| compression.head(body, HEAD_BYTES_MAX));
     let (length, plain) = head.unwrap_or((header.length, Vec::new()));
     let is_all = plain.len() >= HEAD_BYTES_MAX.min(length as usize);
@@ -396,28 +407,27 @@ fn body_length(header: Header) -> Result<usize> {
     Ok(length)
 }
 
-/// A refused message: whoever refused it knows why from its header.
-fn refused(header: Header) -> Part {
-    Part::Taken(Envelope {
-        header: Header {
-            length: 0,
-            ..header
-        },
-        body: Vec::new(),
-    })
+/// A message that is dropped: only its header is left.
+fn discarded<T>(header: Header, why: T) -> Part<T> {
+    let header = Header {
+        length: 0,
+        ..header
+    };
+    let body = Vec::new();
+    Part::Taken(Envelope { header, body }, why)
 }
 
-enum Then {
+enum Then<T> {
     Relay,
-    Replace(Vec<Part>),
+    Replace(Vec<Part<T>>),
 }
 
 /// A segment of whole envelopes: relayed as it is unless one of them is taken out, then the others are framed anew.
-fn self_contained(
+fn self_contained<T>(
     segment: &Segment<'_>,
     format: Format,
-    inspect: &mut dyn FnMut(View<'_>) -> Verdict,
-) -> Result<Then> {
+    inspect: &mut dyn FnMut(View<'_>) -> Verdict<T>,
+) -> Result<Then<T>> {
     let content = segment.content()?;
     let (mut rest, mut parts, mut taken) = (&content[..], Vec::new(), false);
     while !rest.is_empty() {
@@ -432,22 +442,28 @@ fn self_contained(
             body,
             complete: true,
         });
-        taken |= matches!(verdict, Verdict::Take | Verdict::Discard);
+        taken |= matches!(verdict, Verdict::Take(_) | Verdict::Discard(_));
         parts.push((verdict, header, body));
         rest = after;
     }
     if !taken {
         return Ok(Then::Relay);
     }
-    let replace = |(verdict, header, body): (Verdict, Header, &[u8])| {
-        let envelope = Envelope {
-            header,
-            body: body.to_vec(),
-        };
+    let replace = |(verdict, header, body): (Verdict<T>, Header, &[u8])| {
+        let body = || body.to_vec();
         match verdict {
-            Verdict::Take => Part::Taken(envelope),
-            Verdict::Discard => refused(header),
-            _ => Part::Raw(format.frame(&envelope)),
+            Verdict::Take(why) => Part::Taken(
+                Envelope {
+                    header,
+                    body: body(),
+                },
+                why,
+            ),
+            Verdict::Discard(why) => discarded(header, why),
+            _ => Part::Raw(format.frame(&Envelope {
+                header,
+                body: body(),
+            })),
         }
     };
     Ok(Then::Replace(parts.into_iter().map(replace).collect()))

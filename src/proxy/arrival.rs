@@ -1,0 +1,22 @@
+//! A client connection between the listener and the thread that carries its session.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use super::shared::{Admission, Proxy};
+
+/// A client connection on its way to a thread.
+pub struct Arrival {
+    pub(super) proxy: Arc<Proxy>,
+    pub(super) stream: std::net::TcpStream,
+    pub(super) peer: SocketAddr,
+    pub(super) target: Target,
+    pub(super) admission: Admission,
+}
+
+/// Which upstream node a listener stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target {
+    Any,
+    Node(SocketAddr),
+}

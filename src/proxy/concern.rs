@@ -1,0 +1,173 @@
+//! Which tables a statement touches, and whether enough is known of them for a write to be forwarded. Pure.
+
+use std::sync::Arc;
+
+use crate::known::freshness::Age;
+use crate::known::{Known, Watched};
+use crate::statement::Touches;
+use crate::statement::touches::{Change, Name};
+
+/// What must be known better before a write may go on.
+pub(super) enum Stale {
+    /// Which tables are watched at all.
+    Catalog,
+    /// What is split of these tables.
+    Tables(Vec<Arc<Watched>>),
+    /// What the partition key of a table is that has splits, or closes its partitions.
+    Schema,
+}
+
+/// The tables of a statement, with the keyspace of its unqualified names where that is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Concern {
+    Nothing,
+    Reads {
+        keyspace: String,
+        table: String,
+    },
+    /// Without a keyspace a name may be of any: a USE under way decides, or upstream refuses it.
+    Writes(Vec<Name>),
+    Changes(Change, Name),
+    DropsKeyspace(String),
+    WritesAnything,
+}
+
+impl Concern {
+    pub(super) fn new(touches: Touches, keyspace: Option<&str>) -> Self {
+        let full = |name: Name| Name {
+            keyspace: name.keyspace.or_else(|| keyspace.map(str::to_owned)),
+            ..name
+        };
+        match touches {
+            Touches::Nothing => Self::Nothing,
+            Touches::Reads(name) => match full(name) {
+                Name {
+                    keyspace: Some(keyspace),
+                    table,
+                } => Self::Reads { keyspace, table },
+                _ => Self::Nothing,
+            },
+            Touches::Writes(names) => {
+                let names: Vec<Name> = names.into_iter().map(full).collect();
+                match names.iter().all(is_systems_own) {
+                    true => Self::Nothing,
+                    false => Self::Writes(names),
+                }
+            }
+            Touches::Changes(how, name) => Self::Changes(how, full(name)),
+            Touches::DropsKeyspace(keyspace) => Self::DropsKeyspace(keyspace),
+            Touches::WritesAnything => Self::WritesAnything,
+        }
+    }
+
+    /// The tables of a text, should it not be run in the connection's keyspace. `None`: that makes no difference.
+    pub(super) fn anywhere(touched: &Touches, named: Option<&str>) -> Option<Arc<Self>> {
+        let depends = named.is_none() && touched.has_short_names();
+        depends.then(|| Arc::new(Self::new(touched.clone(), None)))
+    }
+
+    pub(super) fn is_write(&self) -> bool {
+        !matches!(self, Self::Nothing | Self::Reads { .. })
+    }
+
+    /// What the statements of one batch write together.
+    pub(super) fn join(&mut self, other: &Self) {
+        match (&mut *self, other) {
+            (_, Self::Nothing) => {}
+            (Self::Nothing, other) => *self = other.clone(),
+            (Self::Writes(names), Self::Writes(more)) => {
+                // Most batches stay in one table.
+                let is_news = |name: &&Name| names.last() != Some(name);
+                let news: Vec<Name> = more.iter().filter(is_news).cloned().collect();
+                names.extend(news);
+            }
+            (_, _) => *self = Self::WritesAnything,
+        }
+    }
+
+    /// The watched tables that it writes, as far as is known.
+    pub(super) fn written(&self, known: &Known) -> Vec<Arc<Watched>> {
+        match self {
+            Self::Nothing | Self::Reads { .. } => Vec::new(),
+            Self::Writes(names) => match names.as_slice() {
+                [name] => named(name, known),
+                names => names.iter().flat_map(|name| named(name, known)).collect(),
+            },
+            Self::Changes(_, name) => named(name, known),
+            Self::DropsKeyspace(keyspace) => {
+                let mut tables = known.tables();
+                tables.retain(|watched| watched.name().keyspace == *keyspace);
+                tables
+            }
+            Self::WritesAnything => known.tables(),
+        }
+    }
+
+    /// What is not known well enough for this to be forwarded.
+    pub(super) fn stale(&self, known: &Known, tables: &[Arc<Watched>]) -> Option<Stale> {
+        if !self.is_write() {
+            return None;
+        }
+        if known.catalog.age() != Age::Fresh {
+            return Some(Stale::Catalog);
+        }
+        let is_stale = |watched: &&Arc<Watched>| watched.freshness.age() != Age::Fresh;
+        let stale: Vec<_> = tables.iter().filter(is_stale).cloned().collect();
+        if !stale.is_empty() {
+            return Some(Stale::Tables(stale));
+        }
+        let is_undescribed = |watched: &Arc<Watched>| {
+            let asks_for_keys = !watched.has_no_splits() || watched.settings().closes();
+            !watched.is_described() && asks_for_keys
+        };
+        let wants_keys = matches!(self, Self::Writes(_));
+        (wants_keys && tables.iter().any(is_undescribed)).then_some(Stale::Schema)
+    }
+}
+
+fn named(name: &Name, known: &Known) -> Vec<Arc<Watched>> {
+    match &name.keyspace {
+        Some(keyspace) => known.table(keyspace, &name.table).into_iter().collect(),
+        None => {
+            let mut tables = known.tables();
+            tables.retain(|watched| watched.name().table == name.table);
+            tables
+        }
+    }
+}
+
+/// Cassandra's own keyspaces are never watched, and logins must go on whatever else is unknown.
+fn is_systems_own(name: &Name) -> bool {
+    const OWN: [&str; 7] = [
+        "system",
+        "system_schema",
+        "system_auth",
+        "system_distributed",
+        "system_traces",
+        "system_views",
+        "system_virtual_schema",
+    ];
+    let keyspace = name.keyspace.as_deref();
+    keyspace.is_some_and(|keyspace| OWN.contains(&keyspace))
+}
+
+impl Stale {
+    /// What the client is told when nothing became known in time.
+    pub(super) fn refusal(&self, known: &Known) -> &'static str {
+        let age = match self {
+            Self::Catalog => known.catalog.age(),
+            Self::Tables(tables) => tables
+                .first()
+                .map_or(Age::Stale, |table| table.freshness.age()),
+            Self::Schema => Age::Unknown,
+        };
+        match age {
+            Age::Unknown => NOT_KNOWN,
+            Age::Stale | Age::Fresh => NOT_LATELY,
+        }
+    }
+}
+
+const NOT_KNOWN: &str = "narrows: what is split is not known yet, so this write cannot be made safely; it was not forwarded, try again";
+pub(super) const NOT_LATELY: &str = "narrows: the control keyspace could not be read lately, so this write cannot be made safely; \
+    it was not forwarded, try again";

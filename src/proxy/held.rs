@@ -1,0 +1,24 @@
+//! A bound on how many requests of one session take work of ours at a time.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// A request that takes work of ours, counted until this is dropped.
+pub(super) struct Held(Rc<Cell<usize>>);
+
+impl Held {
+    /// `None`: as many as `limit` are under way.
+    pub(super) fn begin(count: &Rc<Cell<usize>>, limit: usize) -> Option<Self> {
+        if count.get() >= limit {
+            return None;
+        }
+        count.set(count.get() + 1);
+        Some(Self(count.clone()))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}

@@ -1,0 +1,131 @@
+//! Writes that wait because what is split is not known well enough: they ask for one refresh that all share, wait shortly, and
+//! then go on, or are refused with 0x1001 before anything was forwarded.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+
+use super::concern::Stale;
+use super::decision::{Refusal, Taken};
+use super::held::Held;
+use super::metrics::Close;
+use super::session::{Acted, Session};
+use crate::known::Known;
+use crate::protocol::Envelope;
+use crate::protocol::response::error::ErrorCode;
+
+/// How long a write waits for a refresh; drivers give up after seconds.
+const REFRESH_PATIENCE: Duration = Duration::from_millis(500);
+const SCHEMA_POLL: Duration = Duration::from_millis(20);
+/// A held write that cannot even begin to go out in this time ends its session: upstream takes nothing any more.
+const HELD_PATIENCE: Duration = Duration::from_secs(30);
+
+impl Session {
+    /// Waits beside the session's other requests. `Err`: no more may be held.
+    pub(super) fn hold_write(
+        self: &Rc<Self>,
+        request: Envelope,
+        stale: Stale,
+        held: Held,
+    ) -> Result<(), (i16, Refusal)> {
+        let bytes = self.wire.proxy.held_writes.reserve(request.body.len());
+        let Some(bytes) = bytes else {
+            let refusal = Refusal::held(ErrorCode::Overloaded, TOO_MUCH);
+            return Err((request.header.stream, refusal));
+        };
+        let session = self.clone();
+        self.wire.begin_beside(async move {
+            let _bytes = bytes;
+            session.release_or_refuse(request, stale, held).await;
+        });
+        Ok(())
+    }
+
+    /// Judges again after every wait: what it waits for may have been replaced, and more than one thing may be stale.
+    async fn release_or_refuse(self: &Rc<Self>, request: Envelope, mut stale: Stale, held: Held) {
+        let Some(watching) = &self.watching else {
+            return;
+        };
+        let known = &watching.wide_row.known;
+        let (mut request, mut held) = (request, Some(held));
+        let deadline = Instant::now() + REFRESH_PATIENCE;
+        loop {
+            stale.wait(known, deadline).await;
+            // It must not stand in its own way when it is judged again.
+            drop(held.take());
+            let taken = match self.forward_held(&request).await {
+                Released::Forwarded => {
+                    self.wire.proxy.metrics.held_writes_released.increment(1);
+                    return;
+                }
+                Released::Ended => return,
+                Released::Not(taken) => taken,
+            };
+            let taken = match taken {
+                Taken::HoldWrite(still, place) if Instant::now() < deadline => {
+                    (stale, held) = (still, Some(place));
+                    continue;
+                }
+                Taken::HoldWrite(still, _) => {
+                    Taken::Refuse(Refusal::held(ErrorCode::Overloaded, still.refusal(known)))
+                }
+                taken => taken,
+            };
+            // Only upstream can take so long.
+            match timeout(HELD_PATIENCE, self.act(request, taken)).await {
+                Ok(Ok(Acted::JudgeAgain(again))) => request = again,
+                Ok(Ok(Acted::Done) | Err(_)) => return,
+                Err(_) => return self.wire.close(Close::Upstream),
+            }
+        }
+    }
+
+    /// Forwards the request if nothing stands against it. The writer is locked before: freshness is judged when the request
+    /// goes out, not when it begins to wait for those before it. Only the wait has a limit: a message that was begun must
+    /// not be broken off.
+    async fn forward_held(&self, request: &Envelope) -> Released {
+        let Ok(mut upstream) = timeout(HELD_PATIENCE, self.wire.lock_upstream()).await else {
+            self.wire.close(Close::Upstream);
+            return Released::Ended;
+        };
+        if self.wire.is_closed() {
+            return Released::Ended;
+        }
+        if let Some(taken) = self.judge_again(request) {
+            return Released::Not(taken);
+        }
+        self.wire.forward_locked(&mut upstream, request).await;
+        Released::Forwarded
+    }
+}
+
+/// What became of a held write when it was judged again.
+enum Released {
+    Forwarded,
+    Not(Taken),
+    /// The session is over.
+    Ended,
+}
+
+impl Stale {
+    /// Waits for the refreshes that it needs, which all who wait share.
+    async fn wait(&self, known: &Known, deadline: Instant) {
+        let rest = || deadline.saturating_duration_since(Instant::now());
+        match self {
+            Self::Catalog => {
+                known.catalog.wait(rest()).await;
+            }
+            Self::Tables(tables) => {
+                for watched in tables {
+                    watched.freshness.wait(rest()).await;
+                }
+            }
+            // Nobody tells when it is there.
+            Self::Schema => sleep(SCHEMA_POLL.min(rest())).await,
+        }
+    }
+}
+
+const TOO_MUCH: &str =
+    "narrows: too many writes wait for the control keyspace; this one was not forwarded, try again";

@@ -1,0 +1,381 @@
+//! A write that was forwarded: what it touches is checked again when its reply is there, before the client sees it. A
+//! partition that was guarded meanwhile is taken out of service first; where that cannot be made, the client is told that
+//! the outcome is unknown, which is true of what others would read.
+//!
+//! A write that ends without a reply has an unknown outcome, however it ends: whoever drops it says so.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::late_write::Kind;
+use super::named::Named;
+use super::touched::{Keys, Touched, TouchedTable};
+use crate::known::Known;
+use crate::known::freshness::Age;
+use crate::known::retire::{RetireError, Retirer};
+use crate::protocol::header::{Envelope, Header, opcode};
+use crate::protocol::response::{self, error};
+use crate::proxy::budget::Reserved;
+use crate::proxy::rights::record::Rights;
+use crate::watched::LateWrites;
+
+/// How long a reply waits for news of what is split; drivers give up after seconds.
+const REFRESH_PATIENCE: Duration = Duration::from_millis(500);
+/// The same for a table that begins to be watched: all of it is loaded then.
+const LOAD_PATIENCE: Duration = Duration::from_secs(5);
+const CONSISTENCY_ANY: u16 = 0x0000;
+const CONSISTENCY_ONE: u16 = 0x0001;
+
+/// A write on its way.
+pub(in crate::proxy) struct InFlight {
+    /// Empty once its outcome was dealt with.
+    touched: Touched,
+    named: Named,
+    kind: Kind,
+    retirer: Arc<Retirer>,
+    /// Of the client, where there are roles: what it may not write, its unknown outcomes do not end.
+    rights: Option<Rc<Rights>>,
+    /// For keys that are larger than requests usually are.
+    _room: Option<Reserved>,
+}
+
+/// What a reply says of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// Nothing was written, and nothing will be.
+    Nothing,
+    Done,
+    /// Some replicas may have it, and others may get it from a hint.
+    Unknown,
+}
+
+/// Why a write that was made cannot be acknowledged.
+enum Unchecked {
+    Stale,
+    Guards(RetireError),
+}
+
+impl From<RetireError> for Unchecked {
+    fn from(error: RetireError) -> Self {
+        Self::Guards(error)
+    }
+}
+
+impl InFlight {
+    pub(super) fn new(
+        touched: Touched,
+        named: Named,
+        kind: Kind,
+        retirer: Arc<Retirer>,
+        rights: Option<Rc<Rights>>,
+    ) -> Self {
+        Self {
+            touched,
+            named,
+            kind,
+            retirer,
+            rights,
+            _room: None,
+        }
+    }
+
+    /// Keeps this for as long as the write is on its way.
+    pub(super) fn keeping(mut self, room: Option<Reserved>) -> Self {
+        self._room = room;
+        self
+    }
+
+    /// A USE was sent behind it, so that it may have been run in another keyspace.
+    pub(in crate::proxy) fn unsettle(&mut self) {
+        self.named.unsettle();
+    }
+
+    /// A write to tables that nobody watches.
+    pub(super) fn unwatched(
+        named: Named,
+        changes_schema: bool,
+        retirer: Arc<Retirer>,
+        rights: Option<Rc<Rights>>,
+    ) -> Self {
+        let kind = Kind::Unwatched { changes_schema };
+        Self::new(Touched::default(), named, kind, retirer, rights)
+    }
+
+    /// Whether the reply may pass as it is. Then nothing is left to do.
+    pub(in crate::proxy) fn passes(&mut self, known: &Known, header: Header, body: &[u8]) -> bool {
+        // In this order: what is fresh here is older than what is looked up below.
+        let is_fresh = known.catalog.age() == Age::Fresh;
+        self.named.add_newcomers(known, &mut self.touched);
+        self.learn_right(header, body);
+        let passes = match self.outcome(header, body) {
+            Outcome::Nothing => true,
+            Outcome::Done => {
+                let is_plain = !self.is_at_any() && !self.changes_schema();
+                is_fresh && is_plain && self.touched.is_surely_clear(known)
+            }
+            Outcome::Unknown => is_fresh && self.touched.is_empty(),
+        };
+        if passes {
+            self.touched = Touched::default();
+        }
+        passes
+    }
+
+    /// Upstream looks at rights before it writes anything, so that some replies prove them: of tables that it surely writes. What
+    /// writes nothing needs no right, and what may be in another keyspace proves none in this one.
+    fn learn_right(&self, header: Header, body: &[u8]) {
+        let Some(rights) = &self.rights else {
+            return;
+        };
+        let was_let = match header.opcode {
+            opcode::RESULT => true,
+            _ => code(header, body).is_some_and(|code| TRIED.contains(&code)),
+        };
+        if !was_let || !self.named.is_settled() {
+            return;
+        }
+        for table in self
+            .touched
+            .tables
+            .iter()
+            .filter(|table| table.is_surely_written())
+        {
+            rights.note_written(table.watched.name());
+        }
+    }
+
+    /// Whether the client may write a table, as far as its connection has seen. What it may not write it cannot have
+    /// changed, and nothing is ended for it.
+    fn may_have_written(&self, table: &TouchedTable) -> bool {
+        let name = table.watched.name();
+        self.rights
+            .as_ref()
+            .is_none_or(|rights| rights.has_written(name))
+    }
+
+    /// Its reply waits until the nodes agree on the schema.
+    pub(super) fn changes_schema(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Write {
+                changes_schema: true,
+                ..
+            } | Kind::Unwatched {
+                changes_schema: true
+            }
+        )
+    }
+
+    /// What the client is told, once that is true.
+    pub(super) async fn finish(mut self, known: &Known, reply: Envelope) -> Envelope {
+        if self.passes(known, reply.header, &reply.body) {
+            return reply;
+        }
+        let outcome = self.outcome(reply.header, &reply.body);
+        self.look_up(known);
+        let checked = match outcome {
+            Outcome::Nothing => Ok(()),
+            Outcome::Done => self.check(known).await,
+            Outcome::Unknown => {
+                self.end_what_is_guarded().await;
+                // The rest is for whoever drops this.
+                return reply;
+            }
+        };
+        match checked {
+            Ok(()) => {
+                self.touched = Touched::default();
+                reply
+            }
+            Err(why) => self.not_acknowledged(&reply, &why),
+        }
+    }
+
+    /// Takes out of service what the write has touched. Afterwards every read that begins sees it.
+    async fn check(&mut self, known: &Known) -> Result<(), Unchecked> {
+        if known.catalog.wait(REFRESH_PATIENCE).await != Age::Fresh {
+            return Err(Unchecked::Stale);
+        }
+        self.look_up(known);
+        for table in &self.touched.tables {
+            let freshness = &table.watched.freshness;
+            let patience = match freshness.age() {
+                Age::Unknown => LOAD_PATIENCE,
+                Age::Fresh | Age::Stale => REFRESH_PATIENCE,
+            };
+            if freshness.wait(patience).await != Age::Fresh {
+                return Err(Unchecked::Stale);
+            }
+        }
+        for table in &self.touched.tables {
+            self.check_table(table).await?;
+        }
+        Ok(())
+    }
+
+    /// What it touches as that is known by now.
+    fn look_up(&mut self, known: &Known) {
+        self.touched = std::mem::take(&mut self.touched).refreshed(known);
+        self.named.add_newcomers(known, &mut self.touched);
+    }
+
+    async fn check_table(&self, table: &TouchedTable) -> Result<(), RetireError> {
+        let TouchedTable { watched, keys, .. } = table;
+        match keys {
+            Keys::Known(keys) => {
+                let suspects = table.suspects();
+                if !suspects.is_empty() {
+                    let policy = LateWrites::Invalidate;
+                    self.retirer.release(watched, suspects, policy).await?;
+                }
+                if self.is_at_any() {
+                    // It may be nowhere but in a hint.
+                    self.retirer.leave_alone(watched, keys.clone()).await?;
+                }
+                Ok(())
+            }
+            Keys::Unknown | Keys::NoSchema if self.is_at_any() => {
+                // It may be nowhere but in a hint, and nobody knows of which partition: none may be split.
+                tracing::error!(
+                    table = %watched.name(),
+                    "which partitions a write at consistency ANY touches cannot be told: all splits of the table go out of \
+                     service, and its mode becomes detect. Once such statements are gone, and their hints: narrows mode {} serve",
+                    watched.name()
+                );
+                self.retirer.take_out(watched, true).await
+            }
+            Keys::Unknown | Keys::NoSchema if watched.has_no_splits() => Ok(()),
+            Keys::Unknown | Keys::NoSchema | Keys::Whole(_) => {
+                self.retirer.take_out(watched, false).await
+            }
+        }
+    }
+
+    /// The client hears of the unknown outcome when nobody reads a split without it any more; if that fails, it is tried
+    /// on without the client.
+    async fn end_what_is_guarded(&self) {
+        for table in &self.touched.tables {
+            let suspects = table.suspects();
+            if !suspects.is_empty() && self.may_have_written(table) {
+                drop(self.retirer.leave_alone(&table.watched, suspects).await);
+            }
+        }
+    }
+
+    fn not_acknowledged(&self, reply: &Envelope, why: &Unchecked) -> Envelope {
+        if self.touched.is_empty() {
+            tracing::warn!("a write is not acknowledged: which tables are watched is not known");
+        }
+        for table in &self.touched.tables {
+            table.watched.late_writes.unknown.increment(1);
+            match why {
+                Unchecked::Stale => {
+                    tracing::warn!(table = %table.watched.name(), "a write is not acknowledged: what is split is not known");
+                }
+                Unchecked::Guards(error) => {
+                    tracing::warn!(table = %table.watched.name(), %error, "a write is not acknowledged");
+                }
+            }
+        }
+        let body = error::write_timeout(self.consistency(), NOT_ACKNOWLEDGED);
+        let Header {
+            version, stream, ..
+        } = reply.header;
+        Envelope::with_flags(version, 0, stream, opcode::ERROR, body)
+    }
+
+    fn consistency(&self) -> u16 {
+        match self.kind {
+            Kind::Write { consistency, .. } => consistency,
+            Kind::Unwatched { .. } => CONSISTENCY_ONE,
+            Kind::SerialRead => CONSISTENCY_ANY,
+        }
+    }
+
+    fn is_at_any(&self) -> bool {
+        self.consistency() == CONSISTENCY_ANY
+    }
+
+    fn outcome(&self, header: Header, body: &[u8]) -> Outcome {
+        let is_simple = matches!(
+            self.kind,
+            Kind::Write {
+                is_simple: true,
+                ..
+            }
+        );
+        match header.opcode {
+            opcode::RESULT => Outcome::Done,
+            opcode::ERROR => match code(header, body) {
+                Some(code) if happened_nothing(code, is_simple) => Outcome::Nothing,
+                _ => Outcome::Unknown,
+            },
+            _ => Outcome::Unknown,
+        }
+    }
+}
+
+/// Errors of a write that upstream had begun: unavailable, truncate error, write timeout, write failure, CAS unknown.
+const TRIED: [i32; 5] = [0x1000, 0x1003, 0x1100, 0x1500, 0x1700];
+
+/// The code of an ERROR.
+fn code(header: Header, body: &[u8]) -> Option<i32> {
+    if header.opcode != opcode::ERROR {
+        return None;
+    }
+    let error = response::message(header, body).and_then(error::read);
+    error.ok().map(|(code, _)| code)
+}
+
+/// The errors before which nothing was done. A batch, or a conditional write, may find too few replicas half-way.
+fn happened_nothing(code: i32, is_simple: bool) -> bool {
+    const UNAVAILABLE: i32 = 0x1000;
+    // Protocol, credentials, bootstrapping, syntax, unauthorized, invalid, configuration, exists, unprepared.
+    const BEFORE: [i32; 9] = [
+        0x000A, 0x0100, 0x1002, 0x2000, 0x2100, 0x2200, 0x2300, 0x2400, 0x2500,
+    ];
+    BEFORE.contains(&code) || code == UNAVAILABLE && is_simple
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let touched = std::mem::take(&mut self.touched);
+        for table in touched.tables {
+            if !self.may_have_written(&table) {
+                table.watched.late_writes.forgotten.increment(1);
+                continue;
+            }
+            let TouchedTable { watched, keys, .. } = table;
+            match keys {
+                Keys::Known(keys) if keys.is_empty() => {}
+                Keys::Known(keys) => self.retirer.doubt(&watched, Some(keys)),
+                Keys::Unknown | Keys::NoSchema if watched.has_no_splits() => {}
+                Keys::Unknown | Keys::NoSchema | Keys::Whole(_) => {
+                    self.retirer.doubt(&watched, None)
+                }
+            }
+        }
+    }
+}
+
+const NOT_ACKNOWLEDGED: &str = "narrows: the write was forwarded, but it could not be made sure in time that no split of its partition is \
+    in service; whether reads see it is not known";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_errors_from_before_a_write_mean_that_nothing_happened() {
+        for code in [0x2000, 0x2100, 0x2200, 0x2500, 0x1002] {
+            assert!(happened_nothing(code, false), "{code:x}");
+        }
+        // Server error, overloaded, truncate error, write timeout, write failure, CAS unknown.
+        for code in [0x0000, 0x1001, 0x1003, 0x1100, 0x1500, 0x1700] {
+            assert!(!happened_nothing(code, true), "{code:x}");
+        }
+        assert!(happened_nothing(0x1000, true));
+        assert!(!happened_nothing(0x1000, false));
+    }
+}

@@ -1,0 +1,51 @@
+//! Which keyspace the unqualified names of a request are in.
+
+use super::concern::Concern;
+use super::pending::Pending;
+use super::wire::Wire;
+use crate::statement::Touches;
+
+/// Where the unqualified names of a request are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Names {
+    InSystem,
+    Elsewhere,
+    /// A USE before it has no reply yet.
+    Unsettled,
+}
+
+impl Wire {
+    /// Where unqualified names are, for a request that names this keyspace or none.
+    pub(super) fn names(&self, named: Option<&str>) -> Names {
+        let is_use = |pending: &Pending| matches!(pending, Pending::Use);
+        if named.is_none() && self.pending.borrow().values().any(is_use) {
+            return Names::Unsettled;
+        }
+        match named.or(self.keyspace.borrow().as_deref()) {
+            Some("system") => Names::InSystem,
+            _ => Names::Elsewhere,
+        }
+    }
+
+    /// The keyspace of unqualified names, where that is settled.
+    pub(super) fn keyspace_of_names(&self, named: Option<&str>) -> Option<String> {
+        match self.names(named) {
+            Names::Unsettled => None,
+            Names::InSystem | Names::Elsewhere => {
+                let named = named.map(str::to_owned);
+                named.or_else(|| self.keyspace.borrow().clone())
+            }
+        }
+    }
+
+    /// The tables of a text, with the keyspace that the request or the connection names.
+    pub(super) fn concern(&self, touched: Touches, named: Option<&str>) -> Concern {
+        match self.names(named) {
+            Names::Unsettled => Concern::new(touched, None),
+            Names::InSystem | Names::Elsewhere => {
+                let keyspace = self.keyspace.borrow();
+                Concern::new(touched, named.or(keyspace.as_deref()))
+            }
+        }
+    }
+}

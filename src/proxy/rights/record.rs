@@ -1,0 +1,107 @@
+//! What one connection has proven about its client's rights, and when.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Mutex;
+
+use crate::schema::names::TableName;
+
+/// How long a proof is believed, from when it was asked for.
+const BELIEVED: Duration = Duration::from_secs(2);
+/// Tables that one connection has proofs for, all of which are out of date soon.
+const PROOFS_MAX: usize = 256;
+
+/// What a client wants to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::proxy) enum Deed {
+    Read,
+    Write,
+    Alter,
+}
+
+/// A deed on a table.
+pub(super) type Subject = (Deed, String, String);
+
+pub(in crate::proxy) struct Rights {
+    /// Upstream asked for a login, so it has roles with different rights.
+    logged_in: Cell<bool>,
+    /// Our certificate is the login of all clients.
+    shared_identity: bool,
+    proven: RefCell<HashMap<Subject, Instant>>,
+    /// Counts logins: a client that logs in again may be somebody else.
+    login: Cell<u64>,
+    /// Held by the one who asks.
+    pub(super) asking: Mutex<()>,
+    /// Watched tables that this client has written, as upstream's replies say, or was proven to be allowed to.
+    written: RefCell<HashSet<TableName>>,
+}
+
+impl Rights {
+    pub(in crate::proxy) fn new(shared_identity: bool) -> Rc<Self> {
+        Rc::new(Self {
+            logged_in: Cell::new(false),
+            shared_identity,
+            proven: RefCell::default(),
+            login: Cell::new(0),
+            asking: Mutex::default(),
+            written: RefCell::default(),
+        })
+    }
+
+    /// Without a login there are no roles, so no client has a right that another lacks.
+    pub(in crate::proxy) fn has_no_roles(&self) -> bool {
+        !self.logged_in.get() && !self.shared_identity
+    }
+
+    /// `None` where there are no rights to have.
+    pub(in crate::proxy) fn to_have(self: &Rc<Self>) -> Option<Rc<Self>> {
+        (!self.has_no_roles()).then(|| self.clone())
+    }
+
+    /// Upstream asks for a login.
+    pub(in crate::proxy) fn note_login(&self) {
+        self.logged_in.set(true);
+    }
+
+    /// A client has just logged in: nothing is proven of it.
+    pub(in crate::proxy) fn forget(&self) {
+        self.login.set(self.login.get() + 1);
+        self.proven.borrow_mut().clear();
+        self.written.borrow_mut().clear();
+    }
+
+    /// The client may write this table.
+    pub(in crate::proxy) fn note_written(&self, table: &TableName) {
+        let mut written = self.written.borrow_mut();
+        if !written.contains(table) {
+            written.insert(table.clone());
+        }
+    }
+
+    pub(in crate::proxy) fn has_written(&self, table: &TableName) -> bool {
+        self.written.borrow().contains(table)
+    }
+
+    pub(super) fn login(&self) -> u64 {
+        self.login.get()
+    }
+
+    pub(super) fn believes(&self, subject: &Subject) -> bool {
+        let proven = self.proven.borrow().get(subject).copied();
+        proven.is_some_and(|at| at.elapsed() < BELIEVED)
+    }
+
+    pub(super) fn believe(&self, subject: Subject, at: Instant, login: u64) {
+        let mut proven = self.proven.borrow_mut();
+        if login != self.login.get() {
+            return;
+        }
+        if proven.len() >= PROOFS_MAX {
+            proven.clear();
+        }
+        proven.insert(subject, at);
+    }
+}

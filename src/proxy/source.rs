@@ -1,0 +1,83 @@
+//! A statement of a request, prepared or as text: one way to ask both what they mean.
+
+use std::sync::Arc;
+
+use super::concern::Concern;
+use super::prepared::Statement;
+use crate::protocol::header::Header;
+use crate::protocol::types::Cursor;
+use crate::rewrite::keyed::Keyed;
+use crate::rewrite::pageable::Pageable;
+use crate::rewrite::written::Written;
+use crate::rewrite::{Readable, Reason};
+use crate::schema::TableSchema;
+use crate::statement::Shape;
+
+/// A QUERY or an EXECUTE, as far as the judge has read it.
+pub(super) struct Asking<'a> {
+    pub(super) header: Header,
+    /// All of the message that has arrived.
+    pub(super) body: &'a [u8],
+    /// What stands behind the statement's text or id.
+    pub(super) rest: Cursor<'a>,
+    pub(super) source: Source<'a>,
+    pub(super) shape: &'a Shape,
+    pub(super) concern: Arc<Concern>,
+    /// The tables, should the text not be run in the connection's keyspace. `None`: that makes no difference.
+    pub(super) anywhere: Option<Arc<Concern>>,
+}
+
+pub(super) enum Source<'a> {
+    Prepared(&'a Statement),
+    Text {
+        text: &'a str,
+        /// The keyspace of its unqualified names, where that is settled.
+        keyspace: Option<&'a str>,
+    },
+}
+
+/// A prepared statement remembers what it means for a schema; a text is parsed each time.
+impl Source<'_> {
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::Prepared(statement) => &statement.text,
+            Self::Text { text, .. } => text,
+        }
+    }
+
+    pub(super) fn is_text(&self) -> bool {
+        matches!(self, Self::Text { .. })
+    }
+
+    /// How it is answered from a split, if it can be.
+    pub(super) fn readable(&self, schema: &Arc<TableSchema>) -> Result<Arc<Readable>, Reason> {
+        match self {
+            Self::Prepared(statement) => statement.readable(schema),
+            Self::Text { text, .. } => Readable::parse(text, schema).map(Arc::new),
+        }
+    }
+
+    /// Which partition it reads, if it is one.
+    pub(super) fn keyed(&self, schema: &Arc<TableSchema>) -> Option<Arc<Keyed>> {
+        match self {
+            Self::Prepared(statement) => statement.keyed(schema),
+            Self::Text { text, .. } => Keyed::parse(text, schema).map(Arc::new),
+        }
+    }
+
+    /// Whether its pages may be cut short.
+    pub(super) fn pageable(&self) -> Option<Arc<Pageable>> {
+        match self {
+            Self::Prepared(statement) => statement.pageable(),
+            Self::Text { text, .. } => Pageable::parse(text).map(Arc::new),
+        }
+    }
+
+    /// What it writes to the table of this schema, if that can be told.
+    pub(super) fn written(&self, schema: &Arc<TableSchema>) -> Option<Arc<Written>> {
+        match self {
+            Self::Prepared(statement) => statement.written(schema),
+            Self::Text { text, keyspace } => Written::parse(text, *keyspace, schema).map(Arc::new),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! A SELECT that was taken out of the stream, with all that its answer needs: its message is read only once.
+
+use std::sync::Arc;
+
+use twox_hash::XxHash3_64;
+
+use super::cut::Cut;
+use crate::known::Watched;
+use crate::protocol::ProtocolError;
+use crate::protocol::header::{Version, flag};
+use crate::protocol::request::parameters::Parameters;
+use crate::protocol::request::{self, execute};
+use crate::protocol::types::{Value, Write};
+use crate::proxy::budget::Reserved;
+use crate::proxy::held::Held;
+use crate::proxy::sight::Sight;
+use crate::proxy::source::{Asking, Source};
+use crate::rewrite::Readable;
+use crate::rewrite::bind::{KeptValues, Key, Limits};
+use crate::rewrite::state::{State, StateError};
+use crate::schema::names::TableName;
+
+/// A request that might be answered from a split, or whose page might be cut.
+pub(in crate::proxy) struct SplitRead {
+    pub(super) asked: Asked,
+    /// What is read, if a split may answer.
+    pub(super) wanted: Option<Wanted>,
+    /// The connection's keyspace, where the statement needs one.
+    pub(super) keyspace: Option<String>,
+    /// Where the scan stands that it goes on with, if that began on a split.
+    pub(super) state: Option<Result<State, StateError>>,
+    /// How large a page of the original may become.
+    pub(super) cut: Option<Cut>,
+    /// What the reply is looked at for, if the original answers.
+    pub(super) sight: Option<Sight>,
+    /// For the request itself; memory for what is read is counted as it comes.
+    pub(super) _bytes: Reserved,
+    pub(super) _held: Held,
+}
+
+/// The statement with its values, and the partitions that they name.
+pub(super) struct Wanted {
+    pub(super) readable: Arc<Readable>,
+    pub(super) watched: Arc<Watched>,
+    pub(super) values: KeptValues,
+    pub(super) keys: Vec<Key>,
+    pub(super) limits: Limits,
+}
+
+/// What the client says about its own request.
+pub(super) struct Asked {
+    pub(super) consistency: u16,
+    pub(super) serial_consistency: Option<u16>,
+    pub(super) page_size: Option<i32>,
+    pub(super) skip_metadata: bool,
+    pub(super) timestamp: Option<i64>,
+    pub(super) now_in_seconds: Option<i32>,
+    /// The id of the result's columns that the client knows, in an EXECUTE of v5.
+    pub(super) result_metadata_id: Option<Vec<u8>>,
+    /// As the client sent it: a `[bytes map]`.
+    pub(super) custom_payload: Option<Vec<u8>>,
+    /// Tells scans apart: a paging state is good for the statement and the values that it came from.
+    pub(super) fingerprint: u64,
+}
+
+impl Asked {
+    pub(super) fn new(
+        version: Version,
+        asking: &Asking<'_>,
+        table: &TableName,
+        parameters: &Parameters<'_>,
+    ) -> Result<Self, ProtocolError> {
+        let result_metadata_id = match asking.source {
+            Source::Prepared(_) => execute::result_metadata_id(version, asking.rest.clone())?,
+            Source::Text { .. } => None,
+        };
+        let message = request::message(asking.header, asking.body)?;
+        let before = asking.body.len() - message.rest().len();
+        let has_payload = asking.header.has(flag::CUSTOM_PAYLOAD) && before > 0;
+        Ok(Self {
+            consistency: parameters.consistency,
+            serial_consistency: parameters.serial_consistency,
+            page_size: parameters.page_size,
+            skip_metadata: parameters.skip_metadata,
+            timestamp: parameters.timestamp,
+            now_in_seconds: parameters.now_in_seconds,
+            result_metadata_id: result_metadata_id.map(<[u8]>::to_vec),
+            custom_payload: has_payload.then(|| asking.body[..before].to_vec()),
+            fingerprint: fingerprint(asking.source.text(), table, parameters),
+        })
+    }
+}
+
+fn fingerprint(text: &str, table: &TableName, parameters: &Parameters<'_>) -> u64 {
+    let mut bytes = Vec::new();
+    bytes.put_long_string(text);
+    bytes.put_long_string(&table.keyspace);
+    bytes.put_long_string(&table.table);
+    for (name, value) in &parameters.values {
+        bytes.put_bytes(name.map(str::as_bytes));
+        match value {
+            Value::Bytes(value) => bytes.put_bytes(Some(value)),
+            Value::Null => bytes.put_int(-1),
+            Value::Unset => bytes.put_int(-2),
+        }
+    }
+    XxHash3_64::oneshot(&bytes)
+}

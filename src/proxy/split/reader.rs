@@ -1,0 +1,36 @@
+//! What answers the SELECTs of one session from splits.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crate::known::service::WideRow;
+use crate::proxy::rights::record::Rights;
+use crate::proxy::wire::Wire;
+use crate::upstream::pool::Pool;
+
+pub(in crate::proxy) struct SplitReader {
+    pub(super) wire: Rc<Wire>,
+    pub(super) rights: Rc<Rights>,
+    pub(super) wide_row: WideRow,
+    /// Our own connections, for the buckets.
+    pub(super) pool: Rc<Pool>,
+    /// Requests that are being answered.
+    pub(super) reading: Rc<Cell<usize>>,
+}
+
+impl SplitReader {
+    pub(in crate::proxy) fn new(
+        wire: Rc<Wire>,
+        rights: Rc<Rights>,
+        wide_row: WideRow,
+        pool: Rc<Pool>,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            wire,
+            rights,
+            wide_row,
+            pool,
+            reading: Rc::default(),
+        })
+    }
+}

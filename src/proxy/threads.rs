@@ -1,0 +1,139 @@
+//! Threads that carry sessions. Each has a runtime of its own and keeps its sessions to itself, so that relaying a
+//! message never wakes another thread.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::LocalSet;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use super::arrival::Arrival;
+use super::metrics::Close;
+use super::opening;
+use super::sessions::Sessions;
+use super::shared::Proxy;
+
+/// Accepted connections that a busy thread has not taken yet.
+const ARRIVALS_MAX: usize = 1024;
+const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(1);
+
+pub struct Threads {
+    threads: Vec<Thread>,
+    drain: watch::Sender<Option<Instant>>,
+}
+
+struct Thread {
+    arrivals: mpsc::Sender<Arrival>,
+    sessions: Arc<AtomicUsize>,
+    /// Taken when the thread is waited for.
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Threads {
+    pub fn start(threads: usize) -> io::Result<Self> {
+        let drain = watch::Sender::new(None);
+        let start = |index| Thread::start(index, drain.subscribe());
+        let threads = (0..threads.max(1)).map(start).collect::<io::Result<_>>()?;
+        Ok(Self { threads, drain })
+    }
+
+    /// Hands a connection to the thread with the fewest sessions.
+    pub async fn hand_over(&self, arrival: Arrival) {
+        let least = self
+            .threads
+            .iter()
+            .min_by_key(|thread| thread.sessions.load(Ordering::Relaxed));
+        if let Some(thread) = least {
+            thread.sessions.fetch_add(1, Ordering::Relaxed);
+            // A thread that is gone is draining; the connection closes with its arrival.
+            drop(thread.arrivals.send(arrival).await);
+        }
+    }
+
+    /// Lets every session answer what is under way until the deadline, then ends them all.
+    pub fn drain(&self, deadline: Instant) {
+        self.drain.send_replace(Some(deadline));
+        for thread in &self.threads {
+            let thread = thread
+                .thread
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take();
+            if thread.is_some_and(|thread| thread.join().is_err()) {
+                tracing::error!("a session thread panicked");
+            }
+        }
+    }
+}
+
+impl Thread {
+    fn start(index: usize, drain: watch::Receiver<Option<Instant>>) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (arrivals, receiver) = mpsc::channel(ARRIVALS_MAX);
+        let sessions = Arc::new(AtomicUsize::new(0));
+        let counted = sessions.clone();
+        let work = move || LocalSet::new().block_on(&runtime, carry(receiver, counted, drain));
+        let thread = std::thread::Builder::new()
+            .name(format!("session-{index}"))
+            .spawn(work)?;
+        Ok(Self {
+            arrivals,
+            sessions,
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+}
+
+/// The life of a session thread.
+async fn carry(
+    mut arrivals: mpsc::Receiver<Arrival>,
+    counted: Arc<AtomicUsize>,
+    mut drain: watch::Receiver<Option<Instant>>,
+) {
+    let sessions = Rc::new(Sessions::default());
+    let mut housekeeping = interval(HOUSEKEEPING_EVERY);
+    housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            arrival = arrivals.recv() => match arrival {
+                Some(arrival) => begin(arrival, sessions.clone(), counted.clone()),
+                None => break,
+            },
+            _ = housekeeping.tick() => sessions.close_overdue(),
+            _ = drain.changed() => break,
+        }
+    }
+    let deadline = drain.borrow().unwrap_or_else(Instant::now);
+    sessions.drain(deadline).await;
+}
+
+fn begin(arrival: Arrival, sessions: Rc<Sessions>, counted: Arc<AtomicUsize>) {
+    let proxy = arrival.proxy.clone();
+    tokio::task::spawn_local(async move {
+        let _ended = Ended { proxy, counted };
+        opening::serve(arrival, sessions).await;
+    });
+}
+
+/// Runs when a session's task ends, however it does.
+struct Ended {
+    proxy: Arc<Proxy>,
+    counted: Arc<AtomicUsize>,
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.counted.fetch_sub(1, Ordering::Relaxed);
+        if std::thread::panicking() {
+            self.proxy.metrics.closed(Close::Panic);
+            tracing::error!("a session panicked and was ended; please report this");
+        }
+    }
+}

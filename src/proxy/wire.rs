@@ -1,0 +1,237 @@
+//! The two connections of one session, for everything that speaks on them: the loops, and the work beside the loops.
+//!
+//! A session belongs to one thread, so its state is in plain cells. The two writers are behind locks because replies and
+//! requests of our own must go between messages, never into one.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, MutexGuard, Notify};
+use tokio::task::spawn_local;
+
+use super::beside::Beside;
+use super::held::Held;
+use super::metrics::Close;
+use super::pending::Pending;
+use super::prepared::NodeBit;
+use super::shared::Proxy;
+use super::topology::Presented;
+use crate::protocol::deframer::Framing;
+use crate::protocol::header::{Envelope, RESPONSE_BIT, Version, opcode};
+use crate::protocol::{Compression, Header};
+use crate::transport::Writer;
+
+/// Replies that take work of ours, at a time on one connection; drivers have one or two.
+const HELD_MAX: usize = 256;
+/// One above the first stream of our own requests: −1 is for events.
+const FIRST_OWN_STREAM: i16 = -1;
+
+pub(super) struct Wire {
+    pub(super) proxy: Arc<Proxy>,
+    pub(super) presented: Presented,
+    /// The upstream node behind this session.
+    pub(super) upstream_address: SocketAddr,
+    pub(super) node: NodeBit,
+    pub(super) version: Cell<Version>,
+    /// What the client's STARTUP asked for; frames say themselves whether they use it.
+    pub(super) compression: Cell<Option<Compression>>,
+    pub(super) framing: Cell<Framing>,
+    pub(super) stage: Cell<Stage>,
+    pub(super) keyspace: RefCell<Option<String>>,
+    pub(super) pending: RefCell<HashMap<i16, Pending>>,
+    pub(super) requests: Cell<u64>,
+    pub(super) replies: Cell<u64>,
+    /// Requests whose replies take work of ours.
+    pub(super) held: Rc<Cell<usize>>,
+    pub(super) last_own_stream: Cell<i16>,
+    pub(super) client: Mutex<Writer>,
+    pub(super) upstream: Mutex<Writer>,
+    beside: Beside,
+    /// The session has ended: work for it need not go on.
+    closed: Cell<bool>,
+    close_reason: Cell<Close>,
+    close: Notify,
+}
+
+/// How far the client's handshake has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Upstream has not accepted a STARTUP yet.
+    Opening,
+    /// Upstream asks for a login.
+    Authenticating,
+    Established,
+}
+
+impl Wire {
+    pub(super) fn new(
+        proxy: Arc<Proxy>,
+        presented: Presented,
+        version: Version,
+        client: Writer,
+        (upstream_address, upstream): (SocketAddr, Writer),
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            node: proxy.prepared.node_bit(upstream_address),
+            proxy,
+            presented,
+            upstream_address,
+            version: Cell::new(version),
+            compression: Cell::new(None),
+            framing: Cell::new(Framing::Bare(None)),
+            stage: Cell::new(Stage::Opening),
+            keyspace: RefCell::default(),
+            pending: RefCell::default(),
+            requests: Cell::new(0),
+            replies: Cell::new(0),
+            held: Rc::default(),
+            last_own_stream: Cell::new(FIRST_OWN_STREAM),
+            client: Mutex::new(client),
+            upstream: Mutex::new(upstream),
+            beside: Beside::default(),
+            closed: Cell::new(false),
+            close_reason: Cell::new(Close::Client),
+            close: Notify::new(),
+        })
+    }
+
+    /// `None`: too many replies take work of ours already.
+    pub(super) fn begin_held(&self) -> Option<Held> {
+        Held::begin(&self.held, HELD_MAX)
+    }
+
+    pub(super) fn count_request(&self) {
+        self.requests.set(self.requests.get() + 1);
+    }
+
+    pub(super) fn count_reply(&self) {
+        self.replies.set(self.replies.get() + 1);
+    }
+
+    /// Sends the client a message of our own, between two of upstream's.
+    pub(super) async fn reply(
+        &self,
+        stream: i16,
+        (flags, opcode): (u8, u8),
+        body: Vec<u8>,
+    ) -> io::Result<()> {
+        let version = self.version.get().byte() | RESPONSE_BIT;
+        let reply = Envelope::with_flags(version, flags, stream, opcode, body);
+        let mut client = self.client.lock().await;
+        client.write_all(&self.framing.get().frame(&reply)).await
+    }
+
+    /// Answers a request that upstream never saw with an ERROR.
+    pub(super) async fn refuse(&self, stream: i16, body: Vec<u8>) -> io::Result<()> {
+        self.reply(stream, (0, opcode::ERROR), body).await
+    }
+
+    /// Answers a request that was counted and is worked on beside the loops. A client that has gone needs no reply.
+    pub(super) async fn answer(&self, request: &Envelope, head: (u8, u8), body: Vec<u8>) {
+        drop(self.reply(request.header.stream, head, body).await);
+        self.count_reply();
+    }
+
+    /// The right to write upstream, between two messages.
+    pub(super) async fn lock_upstream(&self) -> MutexGuard<'_, Writer> {
+        self.upstream.lock().await
+    }
+
+    /// Forwards a request of the client's with the lock. If upstream is gone, the session ends by that.
+    pub(super) async fn forward_locked(
+        &self,
+        upstream: &mut MutexGuard<'_, Writer>,
+        request: &Envelope,
+    ) {
+        self.proxy.metrics.forwarded.increment(1);
+        drop(upstream.write_all(&self.framing.get().frame(request)).await);
+    }
+
+    /// Forwards a request of the client's that was taken out of the stream.
+    pub(super) async fn forward(&self, request: &Envelope) {
+        let mut upstream = self.lock_upstream().await;
+        if !self.is_closed() {
+            self.forward_locked(&mut upstream, request).await;
+        }
+    }
+
+    /// Sends upstream a request of our own, between two of the client's.
+    pub(super) async fn send_upstream(&self, request: &Envelope) -> io::Result<()> {
+        let mut upstream = self.lock_upstream().await;
+        // A writer may have been broken off in the middle of a message, of which this would then become a part.
+        if self.is_closed() {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        upstream.write_all(&self.framing.get().frame(request)).await
+    }
+
+    /// Ends the session from outside of its loops.
+    pub(super) fn close(&self, reason: Close) {
+        self.closed.set(true);
+        self.close_reason.set(reason);
+        self.close.notify_one();
+    }
+
+    /// Waits until somebody calls [`Self::close`].
+    pub(super) async fn closing(&self) -> Close {
+        self.close.notified().await;
+        self.close_reason.get()
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
+    /// The loops have ended: those who wait for a reply on this connection learn that there will be none.
+    pub(super) fn abandon(&self) {
+        self.closed.set(true);
+        let pending = std::mem::take(&mut *self.pending.borrow_mut());
+        drop(pending);
+    }
+
+    pub(super) fn stop_beside(&self) {
+        self.beside.stop();
+    }
+
+    /// Works on a request, at the longest until the session ends.
+    pub(super) fn begin_beside(self: &Rc<Self>, work: impl Future<Output = ()> + 'static) {
+        let or_panic = OrPanic(self.clone());
+        self.beside.begin(async move {
+            let _or_panic = or_panic;
+            work.await;
+        });
+    }
+
+    /// Works on a reply, then sends it. A session that ends does not end the work: it may concern others.
+    pub(super) fn hold_reply<F>(self: &Rc<Self>, held: Held, reply: Envelope, work: F)
+    where
+        F: AsyncFnOnce(&Wire, Envelope) -> Envelope + 'static,
+    {
+        let wire = self.clone();
+        let or_panic = OrPanic(self.clone());
+        spawn_local(async move {
+            let (_held, _or_panic) = (held, or_panic);
+            let stream = reply.header.stream;
+            let Envelope { header, body } = work(&wire, reply).await;
+            let Header { flags, opcode, .. } = header;
+            // A client that has gone needs no reply.
+            drop(wire.reply(stream, (flags, opcode), body).await);
+        });
+    }
+}
+
+/// Ends the session if the work on one of its requests panics: that would never be answered.
+struct OrPanic(Rc<Wire>);
+
+impl Drop for OrPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!("the work on a request panicked; please report this");
+            self.0.close(Close::Panic);
+        }
+    }
+}
