@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::partition::Partition;
+use super::fingerprint::PartitionFingerprint;
 use super::reads::WideReads;
 use super::scans::Scans;
 use super::suspects::Suspects;
@@ -49,7 +49,7 @@ impl Detector {
     }
 
     pub fn see(&mut self, sighting: Sighting, facts: TableFacts, now: Instant) -> Option<Event> {
-        let partition = Partition::new(&sighting.table, &sighting.key);
+        let partition = PartitionFingerprint::new(&sighting.table, &sighting.key);
         if is_first_of_a_read(&sighting.what) {
             self.reads.count(partition);
         }
@@ -81,7 +81,7 @@ impl Detector {
 
     fn page(
         &mut self,
-        partition: Partition,
+        partition: PartitionFingerprint,
         page: &SeenPage,
         facts: TableFacts,
         now: Instant,

@@ -16,8 +16,8 @@
 //! An event nominates; that a partition is wide is for `plan` to find, which reads all of it.
 
 mod detector;
+mod fingerprint;
 mod metrics;
-mod partition;
 mod reads;
 mod recent;
 mod scans;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::partition::Partition;
+use super::fingerprint::PartitionFingerprint;
 use super::recent::Recent;
 use crate::schema::names::{PartitionKey, TableName};
 
@@ -13,7 +13,7 @@ pub(super) const REPORT_AGAIN: Duration = Duration::from_secs(3600);
 
 /// Shared by whoever detects and whoever chooses what comes next.
 #[derive(Clone)]
-pub struct WideReads(Arc<Mutex<Recent<Partition, Reported>>>);
+pub struct WideReads(Arc<Mutex<Recent<PartitionFingerprint, Reported>>>);
 
 struct Reported {
     at: Option<Instant>,
@@ -29,27 +29,27 @@ impl Default for WideReads {
 impl WideReads {
     /// Reads of a partition that was found wide, as far as they were seen; 0 for others. Older reads count less.
     pub fn reads(&self, table: &TableName, key: &PartitionKey) -> u64 {
-        let partition = Partition::new(table, key);
+        let partition = PartitionFingerprint::new(table, key);
         let reported = self.lock();
         reported.get(&partition).map_or(0, |known| known.reads)
     }
 
     /// It could not be written down, so that it must be reported again when it is read again.
     pub fn forget(&self, table: &TableName, key: &PartitionKey) {
-        if let Some(known) = self.lock().get_mut(&Partition::new(table, key)) {
+        if let Some(known) = self.lock().get_mut(&PartitionFingerprint::new(table, key)) {
             known.at = None;
         }
     }
 
     /// Counts a read, if it is of a partition that was found wide.
-    pub(super) fn count(&self, partition: Partition) {
+    pub(super) fn count(&self, partition: PartitionFingerprint) {
         if let Some(known) = self.lock().get_mut(&partition) {
             known.reads = known.reads.saturating_add(1);
         }
     }
 
     /// Whether this is news.
-    pub(super) fn report(&self, partition: Partition, now: Instant) -> bool {
+    pub(super) fn report(&self, partition: PartitionFingerprint, now: Instant) -> bool {
         let mut reported = self.lock();
         let known = reported.get(&partition);
         let is_recent = |at: Instant| now.saturating_duration_since(at) < REPORT_AGAIN;
@@ -62,7 +62,7 @@ impl WideReads {
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, Recent<Partition, Reported>> {
+    fn lock(&self) -> MutexGuard<'_, Recent<PartitionFingerprint, Reported>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::partition::Partition;
+use super::fingerprint::PartitionFingerprint;
 use super::recent::Recent;
 use crate::sighting::SeenPage;
 
@@ -15,7 +15,7 @@ const SCAN_PATIENCE: Duration = Duration::from_secs(600);
 pub(super) struct Scans(Recent<Place, Open>);
 
 /// Where a scan stands: a paging state of a partition.
-type Place = (Partition, u64);
+type Place = (PartitionFingerprint, u64);
 
 struct Open {
     bytes: u64,
@@ -33,7 +33,12 @@ impl Scans {
     }
 
     /// How much the page's scan has read with it.
-    pub(super) fn add(&mut self, partition: Partition, page: &SeenPage, now: Instant) -> u64 {
+    pub(super) fn add(
+        &mut self,
+        partition: PartitionFingerprint,
+        page: &SeenPage,
+        now: Instant,
+    ) -> u64 {
         self.0.expire(SCAN_PATIENCE, now);
         let before = page
             .goes_on_from

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::partition::{Partition, table_fingerprint};
+use super::fingerprint::{PartitionFingerprint, table_fingerprint};
 use super::recent::Recent;
 use crate::schema::names::TableName;
 
@@ -19,7 +19,7 @@ const SUSPECTS_MAX: usize = 10_000;
 const TABLES_MAX: usize = 4_096;
 
 pub(super) struct Suspects {
-    partitions: Recent<Partition, Suspect>,
+    partitions: Recent<PartitionFingerprint, Suspect>,
     /// Signs of each table, of whichever partition.
     tables: Recent<u64, u64>,
 }
@@ -46,7 +46,7 @@ impl Suspects {
     pub(super) fn add(
         &mut self,
         table: &TableName,
-        partition: Partition,
+        partition: PartitionFingerprint,
         well: u64,
         now: Instant,
     ) -> bool {

@@ -18,7 +18,7 @@ use crate::protocol::response::error::ReadFailure;
 use crate::protocol::response::result::{self, kind, metadata_flag};
 use crate::protocol::response::{self, error};
 use crate::protocol::types::Cursor;
-use crate::rewrite::state::State;
+use crate::rewrite::state::PagingState;
 use crate::schema::names::PartitionKey;
 use crate::sighting::{Failure, SLOW, Seen, SeenPage, Sighting, Sightings, Warning};
 use crate::watched::Mode;
@@ -45,7 +45,10 @@ impl Sight {
             return None;
         }
         // A scan that began on a split says nothing of the original.
-        if parameters.paging_state.is_some_and(State::might_be_in) {
+        if parameters
+            .paging_state
+            .is_some_and(PagingState::might_be_in)
+        {
             return None;
         }
         Some(Self {

@@ -16,7 +16,7 @@ use crate::known::Watched;
 use crate::known::service::WideRow;
 use crate::protocol::ProtocolError;
 use crate::protocol::request::parameters::Parameters;
-use crate::rewrite::state::State;
+use crate::rewrite::state::PagingState;
 use crate::schema::names::TableName;
 use crate::upstream::pool::Pool;
 
@@ -66,7 +66,7 @@ impl Watching {
             Concern::Reads { keyspace, table } => {
                 let watched = self.wide_row.known.table(keyspace, table);
                 // A scan that began on a split goes on whether its table is watched now or not.
-                if watched.is_none() && !State::might_be_in(asking.rest.rest()) {
+                if watched.is_none() && !PagingState::might_be_in(asking.rest.rest()) {
                     return Ok(None);
                 }
                 let table = TableName::new(keyspace, table);

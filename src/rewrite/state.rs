@@ -25,7 +25,7 @@ mod has {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct State {
+pub struct PagingState {
     /// None: the current partition is read from the original, as one of several.
     pub generation: Option<i32>,
     pub bucket: u32,
@@ -51,7 +51,7 @@ pub enum StateError {
     Format(u8),
 }
 
-impl State {
+impl PagingState {
     pub fn encode(&self) -> Vec<u8> {
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
         let mut out = PREFIX.to_vec();
@@ -115,7 +115,7 @@ fn checksum(content: &[u8]) -> [u8; CHECKSUM_BYTES] {
 }
 
 /// The fields behind the format.
-fn read(fields: &[u8]) -> Option<State> {
+fn read(fields: &[u8]) -> Option<PagingState> {
     let mut cursor = Cursor::new(fields);
     let flags = cursor.byte().ok()?;
     let clustering_columns = cursor.byte().ok()?;
@@ -133,7 +133,7 @@ fn read(fields: &[u8]) -> Option<State> {
         return None;
     }
     let if_set = |flag: u8, number: u32| (flags & flag != 0).then_some(number);
-    Some(State {
+    Some(PagingState {
         generation: (flags & has::GENERATION != 0).then_some(generation),
         bucket,
         key: if_set(has::KEY, key_number).map(|number| (number, key)),
@@ -151,7 +151,7 @@ mod tests {
     use crate::protocol::Version;
     use crate::rewrite::native::{NativeState, UNLIMITED};
 
-    fn states() -> Vec<State> {
+    fn states() -> Vec<PagingState> {
         let marks: [&[Option<&[u8]>]; 3] = [
             &[],
             &[Some(b"2026")],
@@ -160,7 +160,7 @@ mod tests {
         let mut states = Vec::new();
         for (index, mark) in marks.iter().enumerate() {
             for limit in [None, Some(0), Some(u32::MAX)] {
-                states.push(State {
+                states.push(PagingState {
                     generation: [None, Some(-1), Some(i32::MAX)][index],
                     bucket: [0, 7, u32::MAX][index],
                     key: [None, Some((1, vec![7])), Some((u32::MAX, vec![0; 300]))][index].clone(),
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn reads_what_it_writes() {
         for state in states() {
-            assert_eq!(State::decode(&state.encode()), Ok(Some(state)));
+            assert_eq!(PagingState::decode(&state.encode()), Ok(Some(state)));
         }
     }
 
@@ -190,7 +190,7 @@ mod tests {
                 for change in 1..=255 {
                     let mut changed = encoded.clone();
                     changed[at] ^= change;
-                    let decoded = State::decode(&changed);
+                    let decoded = PagingState::decode(&changed);
                     assert!(matches!(decoded, Err(_) | Ok(None)), "{at} {decoded:?}");
                     let ours = at >= PREFIX.len();
                     assert_eq!(decoded.is_err(), ours, "{at}");
@@ -204,12 +204,12 @@ mod tests {
         for state in states() {
             let encoded = state.encode();
             for end in 0..encoded.len() {
-                let decoded = State::decode(&encoded[..end]);
+                let decoded = PagingState::decode(&encoded[..end]);
                 assert!(matches!(decoded, Err(_) | Ok(None)), "{end} {decoded:?}");
             }
             for more in [&[0][..], &[0; 8], &encoded] {
                 let longer = [&encoded, more].concat();
-                assert_eq!(State::decode(&longer), Err(StateError::Damaged));
+                assert_eq!(PagingState::decode(&longer), Err(StateError::Damaged));
             }
         }
     }
@@ -218,7 +218,7 @@ mod tests {
     fn another_format_is_named() {
         let mut encoded = states()[0].encode();
         encoded[PREFIX.len()] = 2;
-        assert_eq!(State::decode(&encoded), Err(StateError::Format(2)));
+        assert_eq!(PagingState::decode(&encoded), Err(StateError::Format(2)));
     }
 
     #[test]
@@ -235,7 +235,11 @@ mod tests {
             };
             for version in [Version::V3, Version::V4, Version::V5] {
                 let bytes = native.encode(version, 1).expect("within the form");
-                assert_eq!(State::decode(&bytes), Ok(None), "{version:?} {length}");
+                assert_eq!(
+                    PagingState::decode(&bytes),
+                    Ok(None),
+                    "{version:?} {length}"
+                );
             }
         }
     }
@@ -250,9 +254,9 @@ mod tests {
                     (seed >> 56) as u8
                 })
                 .collect();
-            assert_eq!(State::decode(&noise), Ok(None));
+            assert_eq!(PagingState::decode(&noise), Ok(None));
             let prefixed = [PREFIX, &noise].concat();
-            assert!(State::decode(&prefixed).is_err(), "{round}");
+            assert!(PagingState::decode(&prefixed).is_err(), "{round}");
         }
     }
 }

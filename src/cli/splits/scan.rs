@@ -14,7 +14,7 @@ use super::{Control, SplitsError, constant, moment, originals};
 use crate::cli;
 use crate::cli::explain::lines::{counted, size};
 use crate::config::Config;
-use crate::pipeline::original::survey::{Counted, Found, Survey, Wide};
+use crate::pipeline::original::survey::{Counted, Survey, Surveyed, Wide};
 use crate::pipeline::plan::StageError;
 use crate::pipeline::run::report::now_seconds;
 use crate::schema::names::PartitionKey;
@@ -118,11 +118,11 @@ async fn look(
         };
         for found in page {
             match found {
-                Found::Wide(wide) => {
+                Surveyed::Wide(wide) => {
                     let state = state(store, table, command.nominate, &wide).await?;
                     seen.shown.push(Shown { wide, state });
                 }
-                Found::Unreadable { token, key } => seen.unreadable.push((token, key)),
+                Surveyed::Unreadable { token, key } => seen.unreadable.push((token, key)),
             }
             if seen.shown.len() >= command.limit as usize {
                 seen.end = End::Limit;

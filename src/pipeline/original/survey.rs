@@ -34,7 +34,7 @@ const SLOW_MAX: u32 = 20;
 
 /// What was found of one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum Surveyed {
     Wide(Wide),
     /// Even by itself it has more tombstones in one place than can be read over. The key is not known where it cannot be
     /// read either.
@@ -106,7 +106,7 @@ impl<'a> Survey<'a> {
     }
 
     /// One page; what was found in it. `None` at the end.
-    pub async fn next(&mut self) -> Result<Option<Vec<Found>>, ScanError> {
+    pub async fn next(&mut self) -> Result<Option<Vec<Surveyed>>, ScanError> {
         if self.walk.is_end {
             return Ok(None);
         }
@@ -121,7 +121,7 @@ impl<'a> Survey<'a> {
     }
 
     /// Waits, or asks for less, so that the next page may be read.
-    async fn help(&mut self, error: PoolError) -> Result<Vec<Found>, ScanError> {
+    async fn help(&mut self, error: PoolError) -> Result<Vec<Surveyed>, ScanError> {
         if is_passing(&error) && self.pause <= PAUSE_MAX {
             sleep(self.pause).await;
             self.pause *= 2;
@@ -145,7 +145,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    fn count(&mut self, reply: &SubReply) -> Result<Vec<Found>, ScanError> {
+    fn count(&mut self, reply: &SubReply) -> Result<Vec<Surveyed>, ScanError> {
         let page = Page::read(&reply.body).ok_or(ScanError::Unexpected)?;
         let keys = self.schema.partition_key.len();
         let rows = rows(&page, keys).ok_or(ScanError::Unexpected)?;
@@ -159,9 +159,9 @@ impl<'a> Survey<'a> {
     }
 
     /// The only partition at a token that could not be read with others.
-    async fn alone(&self, token: i64) -> Result<Vec<Found>, ScanError> {
+    async fn alone(&self, token: i64) -> Result<Vec<Surveyed>, ScanError> {
         let Some(key) = self.key_at(token).await? else {
-            return Ok(vec![Found::Unreadable { token, key: None }]);
+            return Ok(vec![Surveyed::Unreadable { token, key: None }]);
         };
         let Some(partition) = Partition::new(self.schema, &key) else {
             return Err(ScanError::Unexpected);
@@ -178,7 +178,7 @@ impl<'a> Survey<'a> {
             let rows = match scan.next().await {
                 Err(ScanError::Tombstones) => {
                     let key = Some(key);
-                    return Ok(vec![Found::Unreadable { token, key }]);
+                    return Ok(vec![Surveyed::Unreadable { token, key }]);
                 }
                 rows => rows?,
             };
@@ -187,7 +187,10 @@ impl<'a> Survey<'a> {
             wide.bytes += rows.iter().map(|row| row.bytes as u64).sum::<u64>();
         }
         let is_wide = wide.bytes >= self.wide_bytes;
-        Ok(is_wide.then_some(Found::Wide(wide)).into_iter().collect())
+        Ok(is_wide
+            .then_some(Surveyed::Wide(wide))
+            .into_iter()
+            .collect())
     }
 
     /// `None`: none, or its key cannot be read over its tombstones.
@@ -326,7 +329,7 @@ impl Walk {
     }
 
     /// The next page of the range.
-    fn page(&mut self, rows: Vec<Row>, state: Option<Vec<u8>>, wide_bytes: u64) -> Vec<Found> {
+    fn page(&mut self, rows: Vec<Row>, state: Option<Vec<u8>>, wide_bytes: u64) -> Vec<Surveyed> {
         let mut found = Vec::new();
         for row in rows {
             let goes_on = self
@@ -373,14 +376,14 @@ impl Walk {
     }
 
     /// Nothing more is read of the partition of the last row.
-    fn close(&mut self, is_whole: bool, wide_bytes: u64) -> Option<Found> {
+    fn close(&mut self, is_whole: bool, wide_bytes: u64) -> Option<Surveyed> {
         let wide = Wide {
             is_whole,
             ..self.open.take()?.wide
         };
         let largest = &mut self.counted.largest_bytes;
         *largest = (*largest).max(wide.bytes);
-        (wide.bytes >= wide_bytes).then_some(Found::Wide(wide))
+        (wide.bytes >= wide_bytes).then_some(Surveyed::Wide(wide))
     }
 
     /// Where one range had to be narrow, the next one may have to, too: it is twice as wide.

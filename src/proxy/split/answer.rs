@@ -20,7 +20,7 @@ use crate::proxy::rights::record::Deed;
 use crate::rewrite::Reason;
 use crate::rewrite::bind::Key;
 use crate::rewrite::native::{NativeState, UNLIMITED};
-use crate::rewrite::state::State;
+use crate::rewrite::state::PagingState;
 
 impl SplitReader {
     pub(super) async fn answer(
@@ -67,7 +67,12 @@ impl SplitReader {
     }
 
     /// What the original does in place of a split: begin, or go on where the scan stands.
-    fn instead(&self, fallback: Fallback, request: &Envelope, resumed: Option<&State>) -> Instead {
+    fn instead(
+        &self,
+        fallback: Fallback,
+        request: &Envelope,
+        resumed: Option<&PagingState>,
+    ) -> Instead {
         let Some(state) = resumed else {
             return Instead::Original(fallback);
         };
@@ -169,7 +174,7 @@ const DAMAGED: &str =
 const NOT_CONTINUED: &str = "Invalid value for the paging state: the scan cannot go on in this protocol version, begin it again";
 
 /// The position that the request goes on from.
-fn resumed(read: &SplitRead) -> Result<Option<State>, Instead> {
+fn resumed(read: &SplitRead) -> Result<Option<PagingState>, Instead> {
     match &read.state {
         None => Ok(None),
         Some(Ok(state)) if state.fingerprint == read.asked.fingerprint => Ok(Some(state.clone())),

@@ -18,7 +18,7 @@ use crate::proxy::source::{Asking, Source};
 use crate::proxy::wire::Stage;
 use crate::rewrite::Reason;
 use crate::rewrite::bind::{Bound, Key};
-use crate::rewrite::state::State;
+use crate::rewrite::state::PagingState;
 use crate::schema::names::{PartitionKey, TableName};
 use crate::watched::Mode;
 
@@ -40,7 +40,7 @@ impl SplitReader {
             return Ok(None);
         }
         let bytes = parameters.paging_state;
-        let state = bytes.and_then(|bytes| State::decode(bytes).transpose());
+        let state = bytes.and_then(|bytes| PagingState::decode(bytes).transpose());
         let standing = match watched {
             // The scan began on the original, and ends there.
             _ if bytes.is_some() && state.is_none() => Standing::NotServed,

@@ -13,7 +13,7 @@ use crate::rewrite::aggregate::{self, Joined};
 use crate::rewrite::metadata::Columns;
 use crate::rewrite::readable::{Aggregate, Answer};
 use crate::rewrite::rows::{Heading, compose};
-use crate::rewrite::state::State;
+use crate::rewrite::state::PagingState;
 use crate::rewrite::warnings::Warnings;
 
 /// Rows of one sub-read where the client wants all at once, and the pages in which Cassandra counts.
@@ -68,7 +68,7 @@ impl Reading<'_> {
     }
 
     /// Where a scan goes on, its rows come from the same place as before.
-    fn source(&self, source: &Source, resumed: Option<&State>) -> Result<Source, Instead> {
+    fn source(&self, source: &Source, resumed: Option<&PagingState>) -> Result<Source, Instead> {
         let Some(state) = resumed else {
             return Ok(source.clone());
         };
@@ -85,7 +85,7 @@ impl Reading<'_> {
     async fn fill_from(
         &self,
         partition: &Partition<'_>,
-        resumed: Option<&State>,
+        resumed: Option<&PagingState>,
         filling: &mut Filling,
     ) -> Result<(), Instead> {
         let mut buckets = partition.buckets.as_slice();
@@ -166,8 +166,8 @@ impl Reading<'_> {
         }
     }
 
-    fn state(&self, partition: &Partition<'_>, place: Place, filling: &Filling) -> State {
-        State {
+    fn state(&self, partition: &Partition<'_>, place: Place, filling: &Filling) -> PagingState {
+        PagingState {
             generation: partition.generation(),
             bucket: place.bucket as u32,
             key: (self.keys.len() > 1)

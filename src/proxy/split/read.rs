@@ -17,7 +17,7 @@ use crate::proxy::sight::Sight;
 use crate::proxy::source::{Asking, Source};
 use crate::rewrite::Readable;
 use crate::rewrite::bind::{KeptValues, Key, Limits};
-use crate::rewrite::state::{State, StateError};
+use crate::rewrite::state::{PagingState, StateError};
 use crate::schema::names::TableName;
 
 /// A request that might be answered from a split, or whose page might be cut.
@@ -28,7 +28,7 @@ pub(in crate::proxy) struct SplitRead {
     /// The connection's keyspace, where the statement needs one.
     pub(super) keyspace: Option<String>,
     /// Where the scan stands that it goes on with, if that began on a split.
-    pub(super) state: Option<Result<State, StateError>>,
+    pub(super) state: Option<Result<PagingState, StateError>>,
     /// How large a page of the original may become.
     pub(super) cut: Option<Cut>,
     /// What the reply is looked at for, if the original answers.

@@ -10,7 +10,7 @@ use super::read::Asked;
 use super::reader::SplitReader;
 use crate::rewrite::bind::{Bound, Key, Limits};
 use crate::rewrite::readable::{Answer, Readable};
-use crate::rewrite::state::State;
+use crate::rewrite::state::PagingState;
 use crate::wide_row::layout::Layout;
 
 /// For all of a read: most drivers give up after ten seconds or more.
@@ -37,7 +37,7 @@ pub(super) struct Reading<'a> {
     pub(super) bound: &'a Bound<'a>,
     pub(super) keys: &'a [Key],
     pub(super) limits: Limits,
-    pub(super) resumed: Option<State>,
+    pub(super) resumed: Option<PagingState>,
     /// Where a page is cut short.
     pub(super) bytes_max: Option<usize>,
     pub(super) deadline: Instant,

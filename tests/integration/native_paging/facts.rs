@@ -2,7 +2,7 @@
 
 use narrows::protocol::Version;
 use narrows::rewrite::native::{Mark, NativeState, UNLIMITED};
-use narrows::rewrite::state::State;
+use narrows::rewrite::state::PagingState;
 
 use super::{CODECS, connect, page, pages, version};
 use crate::support::cluster::old_cluster;
@@ -190,7 +190,7 @@ fn our_own_state_is_invalid_to_cassandra() {
         for codec in CODECS {
             let mut client = connect(cluster.node(), codec, &keyspace);
             for length in [0, 1, 50, 1000, 60_000] {
-                let state = State {
+                let state = PagingState {
                     generation: Some(3),
                     bucket: 2,
                     key: None,

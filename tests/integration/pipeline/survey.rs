@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use narrows::pipeline::original::survey::{Counted, Found, Survey};
+use narrows::pipeline::original::survey::{Counted, Survey, Surveyed};
 use narrows::pipeline::run::report::now_seconds;
 use narrows::schema::names::PartitionKey;
 use tokio::task::LocalSet;
@@ -34,10 +34,10 @@ async fn survey(cluster: &Cluster, keyspace: &str) -> (BTreeMap<i32, u64>, usize
     while let Some(page) = survey.next().await.expect("readable") {
         for found in page {
             match found {
-                Found::Wide(found) => {
+                Surveyed::Wide(found) => {
                     wide.insert(number(&found.key), found.rows);
                 }
-                Found::Unreadable { .. } => unreadable += 1,
+                Surveyed::Unreadable { .. } => unreadable += 1,
             }
         }
     }

@@ -71,7 +71,7 @@ impl Table {
             match self.read(&walk) {
                 Some((rows, state)) => {
                     for found in walk.page(rows, state, WIDE) {
-                        let Found::Wide(found) = found else {
+                        let Surveyed::Wide(found) = found else {
                             panic!("read");
                         };
                         let token = found.key.bytes().try_into().expect("a token");

@@ -6,9 +6,9 @@ use crate::schema::names::{PartitionKey, TableName};
 
 /// Two partitions with the same fingerprint are not met in practice; one would be reported for the other, and found narrow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Partition(u64, u64);
+pub(super) struct PartitionFingerprint(u64, u64);
 
-impl Partition {
+impl PartitionFingerprint {
     pub(super) fn new(table: &TableName, key: &PartitionKey) -> Self {
         let seed = table_fingerprint(table);
         let hash = |seed: u64| XxHash3_64::oneshot_with_seed(seed, key.bytes());
