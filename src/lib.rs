@@ -1,13 +1,14 @@
 //! Narrows: a sidecar that speaks the CQL native protocol in front of an unmodified Apache Cassandra cluster.
 //!
 //! # Layout, in the order a request meets it
-//! - [`cli`], [`config`], [`app`]: the process.
+//! - [`cli`], [`config`]: the command line and the settings. [`process`], [`app`], [`worker`]: the two kinds of process.
 //! - [`proxy`]: client connections. Start reading at `proxy/session.rs`.
 //! - [`protocol`], [`statement`]: bytes and texts, pure.
-//! - [`schema`]: tables, types and their order, pure.
-//! - [`rewrite`]: one partition's answer from its buckets, pure.
-//! - [`filter`]: which partitions might be split, pure.
-//! - [`wide_row`]: what is split, and what a proxy knows about it.
+//! - [`schema`], [`watched`]: tables, their names, keys, types and order, and the settings of watched ones, pure.
+//! - [`filter`], [`rewrite`]: which partitions might be split; one partition's answer from its buckets. Both pure.
+//! - [`known`]: what a process knows of the record of splits. [`wide_row`]: that record, in Cassandra.
+//! - [`sighting`], [`detect`]: what sessions see of wide partitions, and how these are found.
+//! - [`pipeline`]: how a wide partition is split, stage by stage.
 //! - [`upstream`]: Cassandra. [`transport`], [`tls`]: sockets.
 //! - [`admin`], [`telemetry`]: what operators see.
 //!
@@ -22,6 +23,7 @@
 //! - *control keyspace*: where what is watched and split is kept. *original*: the table a client knows.
 //! - *watched table*: one that Narrows looks after. *partition key*: the serialized key of the original.
 //! - *split*: the record of one partition. *generation*: one attempt at it, never reused. *guarded*: writes to it must be noticed.
+//!   *retire*: to end a generation, so that it is neither guarded nor served any longer. *worker*: a process of `narrows worker`.
 //! - *bucket*: one narrow partition of a generation. *layout*: which buckets there are and where each begins.
 //! - *shard*: a part of a table's splits, with a *version* that grows and an *epoch* that takes all of it out of service.
 //! - *sighting*: what a session sees of a read that may be of a wide partition, by which such partitions are detected.
@@ -54,12 +56,14 @@ pub mod known;
 pub mod wide_row;
 
 pub mod detect;
-pub mod pipeline;
 pub mod sighting;
 
-pub mod tls;
+pub mod pipeline;
+
 pub mod transport;
 pub mod upstream;
+
+pub mod tls;
 
 pub mod admin;
 pub mod telemetry;

@@ -54,7 +54,7 @@ impl Sink for Recorder {
         if self.tasks.len() >= WAITING_MAX {
             return self.reads.forget(&event.table, &event.key);
         }
-        let id = watched.split(event.key);
+        let id = watched.split_id(event.key);
         let found = Found {
             bytes: event.bytes.and_then(|bytes| i64::try_from(bytes).ok()),
             by_hand: false,

@@ -102,7 +102,7 @@ impl Lookup {
 
     /// How the partition was split when that was last found out; worth nothing until [`Self::find`] says the same.
     pub async fn remembered(&self, watched: &Watched, key: &PartitionKey) -> Option<Arc<Layout>> {
-        let id = watched.split(key.clone());
+        let id = watched.split_id(key.clone());
         let generation = self.keys.get(&id).await?.served()?;
         let id = LayoutId {
             table: id.table,
@@ -123,7 +123,7 @@ impl Lookup {
         if !watched.is_seen() {
             return LookupAnswer::Doubt(Doubt::Unseen);
         }
-        let id = watched.split(key.clone());
+        let id = watched.split_id(key.clone());
         match self.generation(watched, &id).await {
             Ok(Some(generation)) => self.layout(id, generation).await,
             Ok(None) => LookupAnswer::NotSplit,

@@ -201,7 +201,7 @@ impl Watched {
         stats.keys == 0 && stats.shards_unknown == 0
     }
 
-    pub fn split(&self, key: PartitionKey) -> SplitId {
+    pub fn split_id(&self, key: PartitionKey) -> SplitId {
         SplitId::new(self.name.clone(), key, self.shards)
     }
 

@@ -145,7 +145,7 @@ impl Retirer {
     ) -> Result<Released, RetireError> {
         let (retirer, watched) = (self.clone(), watched.clone());
         self.run(async move {
-            let release = |key| retirer.release_one(&watched, watched.split(key), policy);
+            let release = |key| retirer.release_one(&watched, watched.split_id(key), policy);
             let released = futures::stream::iter(keys).map(release);
             let mut released = released.buffer_unordered(SIDE_BY_SIDE);
             let mut all = Released::Free;
@@ -167,7 +167,7 @@ impl Retirer {
     ) -> Result<(), RetireError> {
         let (retirer, watched) = (self.clone(), watched.clone());
         self.run(async move {
-            let leave = |key| retirer.leave_one_alone(watched.split(key));
+            let leave = |key| retirer.leave_one_alone(watched.split_id(key));
             let mut left = futures::stream::iter(keys)
                 .map(leave)
                 .buffer_unordered(SIDE_BY_SIDE);

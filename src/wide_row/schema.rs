@@ -91,7 +91,7 @@ pub fn print(keyspace: &str, replication: Option<&Replication>) -> String {
 pub fn statements(keyspace: &str, replication: Option<&Replication>) -> Vec<Statement> {
     let files = FILES.iter().flat_map(|(file, text)| {
         let text = definition::with_names(text, keyspace, replication);
-        definition::split(file, &text)
+        definition::parse(file, &text)
             .expect("the files are part of the binary, and a test splits them")
     });
     files.collect()

@@ -1,7 +1,10 @@
 //! The states of a split and what may follow what. Pure: the one place that knows the legal transitions.
 //!
-//! The store writes nothing but a [`Transition`], and a [`Transition`] can only be made here, so an illegal one cannot
-//! be written. Every transition names the state it starts from; the store turns that into the condition of one LWT.
+//! A worker moves a split forward by a [`Transition`] only, and a [`Transition`] can only be made here, so an illegal one
+//! cannot be written. It names the state it starts from; the store turns that into the condition of one LWT.
+//!
+//! Two changes need no transition, because it is always safe to take a split out of service. A rollback, or a copy that
+//! differs, invalidates it from any of [`INVALIDATED_FROM`]; a late write ends its generation from any state.
 //!
 //! ```text
 //!     DETECTED ─▶ PLANNED ─▶ GUARDED ─▶ COPYING ─▶ VERIFYING ─▶ COMPLETED

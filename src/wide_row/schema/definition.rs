@@ -131,7 +131,7 @@ fn replication_span(text: &str, tokens: &[Token]) -> Option<Range<usize>> {
 }
 
 /// The statements of a file. `None`: it has something that is not one of ours.
-pub fn split(file: &'static str, text: &str) -> Option<Vec<Statement>> {
+pub fn parse(file: &'static str, text: &str) -> Option<Vec<Statement>> {
     let tokens: Vec<Token> = Lexer::new(text).collect();
     let parts = tokens.split(|token| token.is_symbol(';'));
     let statements = parts.filter(|part| !part.is_empty()).map(|part| {

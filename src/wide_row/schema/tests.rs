@@ -1,7 +1,7 @@
 //! The files themselves, with other names, and clusters that differ from them.
 
 use super::compare::{Existing, ExistingTable, ExistingType};
-use super::definition::{Column, split, with_names};
+use super::definition::{Column, with_names};
 use super::*;
 
 /// A cluster on which the files were run.
@@ -148,11 +148,12 @@ fn keyspace_and_replication_are_put_in_and_comments_stay() {
 
 #[test]
 fn printed_text_holds_the_same_statements() {
-    let split = split("printed", &print("other", None)).expect("one text is as good as four");
+    let parsed =
+        definition::parse("printed", &print("other", None)).expect("one text is as good as four");
     let texts = |statements: Vec<Statement>| -> Vec<String> {
         statements.into_iter().map(|one| one.text).collect()
     };
-    assert_eq!(texts(split), texts(statements("other", None)));
+    assert_eq!(texts(parsed), texts(statements("other", None)));
 }
 
 #[test]
@@ -160,7 +161,7 @@ fn strings_and_comments_are_not_taken_for_names_or_ends() {
     let text = "CREATE TYPE IF NOT EXISTS narrows.t ( -- narrows; here\n a text /* ; */ );\n\
                 CREATE TABLE IF NOT EXISTS narrows.u (a int, PRIMARY KEY ((a))) WITH comment = 'narrows; it''s';";
     let named = with_names(text, "x", None);
-    let statements = split("a file", &named).expect("two statements");
+    let statements = definition::parse("a file", &named).expect("two statements");
     assert_eq!(statements.len(), 2);
     assert!(
         statements[0]
@@ -181,7 +182,7 @@ fn other_statements_are_not_ours() {
         "x",
         "'",
     ] {
-        assert_eq!(split("a file", text), None, "{text}");
+        assert_eq!(definition::parse("a file", text), None, "{text}");
     }
 }
 
