@@ -1,38 +1,62 @@
-//! `narrows check`, the part that needs no network: reads the configuration and the files it names, and either lists
-//! every mistake or shows what would run. The probe of the cluster comes after it; nothing here binds or connects.
+//! `narrows check`: reads the configuration and the files that it names, and lists every mistake or shows what would run;
+//! then asks the cluster whether it is there and supported, and says what clients would see. Binds and changes nothing.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use super::exit;
 use crate::config::{Config, LogFormat, TopologyMode, show_bytes, show_duration};
+use crate::proxy::Presented;
 use crate::tls;
+use crate::upstream::UpstreamError;
+use crate::upstream::cluster::{Cluster, Node};
+use crate::upstream::connection::Connection;
+use crate::upstream::control::{read_cluster, resolve};
+use crate::upstream::dial::Dialer;
+
+/// The oldest Cassandra that Narrows is tested with.
+const MAJOR_MIN: u32 = 4;
 
 /// The configuration with all its files found usable, or every mistake, one per line. Also the first step of `run`.
 pub fn configuration(
     path: Option<&Path>,
     environment: impl Iterator<Item = (String, String)>,
 ) -> Result<Config, String> {
-    let config =
-        Config::load(path, environment).map_err(|mistakes| with_newline(mistakes.to_string()))?;
-    let mut mistakes = Vec::new();
-    if let Some(Err(error)) = config.client.tls.as_ref().map(tls::ClientSide::load) {
-        mistakes.push(format!("client TLS: {error}"));
-    }
-    if let Some(Err(error)) = config.upstream.tls.as_ref().map(tls::load_upstream) {
-        mistakes.push(format!("upstream TLS: {error}"));
-    }
-    let redis_tls = config.redis.as_ref().and_then(|redis| redis.tls.as_ref());
-    if let Some(Err(error)) = redis_tls.map(tls::load_upstream) {
-        mistakes.push(format!("redis TLS: {error}"));
-    }
-    if mistakes.is_empty() {
-        Ok(config)
-    } else {
-        Err(with_newline(mistakes.join("\n")))
+    let config = Config::load(path, environment).map_err(|mistakes| format!("{mistakes}\n"))?;
+    let (client, upstream) = (config.client.tls.as_ref(), config.upstream.tls.as_ref());
+    let redis = config.redis.as_ref().and_then(|redis| redis.tls.as_ref());
+    let files = [
+        (
+            "client",
+            client.and_then(|tls| tls::ClientSide::load(tls).err()),
+        ),
+        (
+            "upstream",
+            upstream.and_then(|tls| tls::load_upstream(tls).err()),
+        ),
+        ("redis", redis.and_then(|tls| tls::load_upstream(tls).err())),
+    ];
+    let mistakes = files
+        .into_iter()
+        .filter_map(|(side, error)| Some((side, error?)));
+    let mistakes: Vec<String> = mistakes
+        .map(|(side, error)| format!("{side} TLS: {error}\n"))
+        .collect();
+    match mistakes.is_empty() {
+        true => Ok(config),
+        false => Err(mistakes.concat()),
     }
 }
 
-/// What would run, for a person to compare with what was meant.
-pub fn summary(config: &Config) -> String {
+/// Shows what would run and what the cluster is, after [`configuration`] found no mistake.
+pub(super) async fn check(config: &Config) -> anyhow::Result<String> {
+    // First, since it is true whether the cluster answers or not.
+    super::print(&summary(config));
+    probe(config).await
+}
+
+/// What would run, for an operator to compare with what was meant.
+fn summary(config: &Config) -> String {
     let lines = [
         ("clients", clients(config)),
         ("upstream", upstream(config)),
@@ -49,13 +73,9 @@ pub fn summary(config: &Config) -> String {
     ];
     let lines = lines.map(|(name, value)| format!("  {name:<10} {value}\n"));
     format!(
-        "configuration is right; this would run:\n{}",
+        "the configuration is valid; this would run:\n{}",
         lines.concat()
     )
-}
-
-fn with_newline(text: String) -> String {
-    text + "\n"
 }
 
 fn clients(config: &Config) -> String {
@@ -154,6 +174,89 @@ fn threads(config: &Config) -> String {
     }
 }
 
+/// Looks at the cluster through the first contact point that answers.
+async fn probe(config: &Config) -> anyhow::Result<String> {
+    let tls = config
+        .upstream
+        .tls
+        .as_ref()
+        .map(tls::load_upstream)
+        .transpose()?;
+    let dialer = Dialer::new(config.upstream.connect_timeout, tls);
+    let mut connection = connect(config, &dialer).await?;
+    let cluster = read_cluster(&mut connection, config.upstream.data_center.as_deref()).await?;
+    for node in &cluster.nodes {
+        supported(node)?;
+    }
+    Ok(report(config, &cluster))
+}
+
+async fn connect(config: &Config, dialer: &Dialer) -> Result<Connection, UpstreamError> {
+    let mut last = None;
+    for address in resolve(&config.upstream.contact_points).await? {
+        match Connection::open(dialer, address, config.upstream.credentials.as_ref()).await {
+            Ok(connection) => return Ok(connection),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| UpstreamError::NoneReachable("no address".to_owned())))
+}
+
+fn supported(node: &Node) -> anyhow::Result<()> {
+    let (address, version) = (node.address, &node.release_version);
+    let major = version
+        .split('.')
+        .next()
+        .and_then(|major| major.parse().ok());
+    if major.is_none_or(|major: u32| major >= MAJOR_MIN) {
+        return Ok(());
+    }
+    let text = format!(
+        "{address} runs Cassandra {version}; Narrows needs 4.0 or newer: 3.x has no protocol v5 and no \
+         system.peers_v2, and is not tested. Upgrade the cluster, or connect without Narrows"
+    );
+    Err(exit::error(exit::UPSTREAM_UNAVAILABLE, text))
+}
+
+fn report(config: &Config, cluster: &Cluster) -> String {
+    let (name, data_center) = (&cluster.name, &cluster.data_center);
+    let nodes = cluster.nodes.len();
+    let mut out = format!(
+        "upstream answers: cluster \"{name}\", {nodes} node(s), data centre {data_center}\n"
+    );
+    let port = config.client.listen.port();
+    let is_mirror = config.topology.mode == TopologyMode::Mirror;
+    let network = config.topology.network;
+    let mirror = Presented::Mirror { network, port };
+    for node in &cluster.nodes {
+        let seen = match is_mirror {
+            true => format!(
+                ", seen by clients at {}",
+                mirror.address_of(node.advertised)
+            ),
+            false => String::new(),
+        };
+        let (address, version) = (node.address, &node.release_version);
+        let place = format!("{}/{}", node.data_center, node.rack);
+        out.push_str(&format!(
+            "  {address:<22} {place}, Cassandra {version}{seen}\n"
+        ));
+    }
+    let names: BTreeSet<_> = cluster.nodes.iter().map(|node| &node.data_center).collect();
+    if !names.contains(data_center) {
+        out.push_str(&format!(
+            "warning: no node is in upstream.data_center; the cluster has {names:?}\n"
+        ));
+    }
+    if is_mirror && port != 9042 {
+        out.push_str(&format!(
+            "note: the Node.js driver needs protocolOptions.port = {port}; with client.listen on port 9042 no \
+             driver needs a setting\n"
+        ));
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -204,6 +307,33 @@ mod tests {
             "off, nothing is watched",
         ] {
             assert!(summary.contains(part), "{summary}");
+        }
+    }
+
+    fn node(version: &str) -> Node {
+        Node {
+            host_id: [0; 16],
+            address: std::net::SocketAddr::from(([127, 0, 0, 1], 9042)),
+            advertised: std::net::Ipv4Addr::LOCALHOST.into(),
+            data_center: "dc1".to_owned(),
+            rack: "r1".to_owned(),
+            release_version: version.to_owned(),
+            tokens: Vec::new(),
+            up: true,
+        }
+    }
+
+    #[test]
+    fn refuses_versions_before_4_with_the_reason() {
+        for version in ["2.2.19", "3.0.30", "3.11.17"] {
+            let error = supported(&node(version)).expect_err("too old").to_string();
+            assert!(
+                error.contains(version) && error.contains("4.0 or newer"),
+                "{error}"
+            );
+        }
+        for version in ["4.0.13", "4.1.10", "5.0.6", "5.1-SNAPSHOT", "unknown"] {
+            assert!(supported(&node(version)).is_ok(), "{version}");
         }
     }
 }

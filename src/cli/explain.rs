@@ -1,16 +1,18 @@
-//! `narrows explain`: what would happen to a SELECT, and why. Reads the schema, the watched tables, the key's standing and
-//! its layout; reads no rows and changes nothing. Nothing of a statement goes to the log.
+//! `narrows explain`: what would happen to a SELECT, and why. Reads the schema, the watched tables, the record of each
+//! partition and its layout; reads no rows and changes nothing. Statements go to no log.
 //!
-//! `values` puts constants in the place of bind markers, `text` says in words what was found, in `lines`.
+//! `values` replaces bind markers by literals, `text` prints the findings.
 
-pub(super) mod lines;
-pub(super) mod text;
+mod text;
 pub(super) mod values;
 
 use std::sync::Arc;
 
-use super::schema::ApplyError;
-use super::{Explain, exit};
+use anyhow::{anyhow, ensure};
+use clap::Args;
+
+use super::control::Control;
+use super::exit;
 use crate::config::Config;
 use crate::rewrite::bind::{Bound, Key};
 use crate::rewrite::render::From;
@@ -22,67 +24,54 @@ use crate::statement::touches::Name;
 use crate::statement::{Touches, touches};
 use crate::watched::Mode;
 use crate::wide_row::layout::LayoutId;
-use crate::wide_row::schema;
-use crate::wide_row::store::{SplitId, Store, StoreError, WatchedRow, connect};
+use crate::wide_row::store::{SplitId, Store, StoreError, WatchedRow};
 use text::{Facts, Form, Known, Partition, Service, Standing};
-use values::ValueError;
 
-#[derive(Debug, thiserror::Error)]
-pub enum ExplainError {
-    #[error(
-        "only SELECTs are explained; a write is forwarded once it is sure that it touches no split, \
-         anything else is forwarded as it is"
+/// Say what would happen to a SELECT, and why: forwarded, or answered from which buckets
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  narrows explain \"SELECT * FROM plant.reading WHERE sensor = 's1' AND day = 7 AND ts > 500\"
+  narrows explain --keyspace plant --value \"'s1'\" --value 7 --value 500 \\
+      \"SELECT * FROM reading WHERE sensor = ? AND day = ? AND ts > ?\"
+
+Values are CQL literals: a text has quotes of its own within those of the shell, and the list for
+IN ? is \"(1, 2)\". Without values, it says whether buckets could answer the statement at all.
+
+Changes: nothing; it reads the control keyspace and the schema as they are now, and no rows.")]
+pub struct Explain {
+    /// The statement, in quotes
+    pub statement: String,
+    /// The keyspace of a table named without one, spelled as in Cassandra
+    #[arg(short, long, value_name = "NAME")]
+    pub keyspace: Option<String>,
+    /// The value of a bind marker: once per marker in their order, or by name
+    #[arg(
+        short,
+        long = "value",
+        value_name = "[NAME=]LITERAL",
+        allow_hyphen_values = true
     )]
-    NotASelect,
-    #[error("{0} has no keyspace: write keyspace.{0}, or add --keyspace")]
-    NoKeyspace(String),
-    #[error(
-        "there is no table {0} in the cluster; names are lower case there unless they were quoted"
-    )]
-    NoTable(TableName),
-    #[error("{0}")]
-    Value(#[from] ValueError),
-    #[error(
-        "{0}\nwithout the cluster the table's columns are not known, and nothing can be explained"
-    )]
-    Unreachable(ApplyError),
-    #[error("{0}")]
-    Cluster(ApplyError),
+    pub values: Vec<String>,
 }
 
-impl ExplainError {
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::NotASelect | Self::NoKeyspace(_) | Self::NoTable(_) | Self::Value(_) => {
-                exit::CONFIGURATION
-            }
-            Self::Unreachable(error) | Self::Cluster(error) => error.exit_code(),
-        }
-    }
-}
-
-fn cluster(error: impl Into<ApplyError>) -> ExplainError {
-    let error = error.into();
-    match error.exit_code() {
-        exit::UPSTREAM_UNAVAILABLE => ExplainError::Unreachable(error),
-        _ => ExplainError::Cluster(error),
-    }
-}
-
-/// A SELECT as it was given, read as far as that goes without a cluster.
+/// A SELECT as it was given, parsed as far as that is possible without a schema.
 struct Asked {
-    /// With values in the place of its markers, where they were given.
+    /// With the given values instead of its markers.
     text: String,
     table: TableName,
-    /// `None`: it is not understood in full.
+    /// `None`: the parser does not understand all of it.
     select: Option<Select>,
 }
 
 impl Asked {
-    fn read(command: &Explain) -> Result<Self, ExplainError> {
+    fn read(command: &Explain) -> anyhow::Result<Self> {
         let text = command.statement.trim().trim_end_matches(';').trim_end();
         let Touches::Reads(name) = touches(text) else {
-            return Err(ExplainError::NotASelect);
+            return Err(anyhow!(
+                "only SELECTs are explained: Narrows forwards a write once no split depends on it, and every other \
+                 statement as it is"
+            ));
         };
         let (text, select) = match parse_select(text) {
             None => (text.to_owned(), None),
@@ -100,32 +89,43 @@ impl Asked {
     }
 }
 
-fn table_name(name: Name, keyspace: Option<&str>) -> Result<TableName, ExplainError> {
-    let keyspace = name.keyspace.or_else(|| keyspace.map(str::to_owned));
-    match keyspace {
-        Some(keyspace) => Ok(TableName::new(keyspace, name.table)),
-        None => Err(ExplainError::NoKeyspace(name.table)),
+fn table_name(name: Name, keyspace: Option<&str>) -> anyhow::Result<TableName> {
+    let Name {
+        keyspace: own,
+        table,
+    } = name;
+    match own.or_else(|| keyspace.map(str::to_owned)) {
+        Some(keyspace) => Ok(TableName::new(keyspace, table)),
+        None => Err(anyhow!(
+            "{table} has no keyspace: write keyspace.{table}, or add --keyspace"
+        )),
     }
 }
 
-/// What would happen to a statement now, in words.
-pub async fn explain(config: &Config, command: &Explain) -> Result<String, ExplainError> {
+pub(super) async fn explain(config: &Config, command: &Explain) -> anyhow::Result<String> {
     let asked = Asked::read(command)?;
-    let store = open(config).await.map_err(cluster)?;
-    let described = store.describe(&asked.table).await.map_err(cluster)?;
-    if described.table_id.is_none() {
-        return Err(ExplainError::NoTable(asked.table));
-    }
-    let watched = store.read_watched().await.map_err(cluster)?;
+    look(config, &asked)
+        .await
+        .map_err(|error| match exit::code(&error) {
+            exit::UPSTREAM_UNAVAILABLE => error.context(
+                "nothing can be explained: without the cluster the table's columns are not known",
+            ),
+            _ => error,
+        })
+}
+
+async fn look(config: &Config, asked: &Asked) -> anyhow::Result<String> {
+    let store = Control::open(config).await?.store;
+    let described = store.describe(&asked.table).await?;
+    ensure!(
+        described.table_id.is_some(),
+        "there is no table {} in the cluster; Cassandra turns names into lower case unless they are quoted",
+        asked.table
+    );
+    let watched = store.read_watched().await?;
     let watched = watched.iter().find(|row| row.table.name == asked.table);
     let form = match &described.schema {
-        Some(schema) => match form(&store, &asked, schema, watched)
-            .await
-            .map_err(cluster)?
-        {
-            Ok(form) => form,
-            Err(reason) => Form::Impossible(reason),
-        },
+        Some(schema) => form(&store, asked, schema, watched).await?,
         None => Form::Unreadable,
     };
     Ok(text::compose(&Facts {
@@ -134,12 +134,6 @@ pub async fn explain(config: &Config, command: &Explain) -> Result<String, Expla
         service: service(watched, config.control.enabled),
         form,
     }))
-}
-
-async fn open(config: &Config) -> Result<Store, ApplyError> {
-    let session = Arc::new(connect::connect(config).await?);
-    schema::verify(&session, &config.control.keyspace).await?;
-    Ok(Store::open(session, &config.control.keyspace).await?)
 }
 
 fn service(watched: Option<&WatchedRow>, enabled: bool) -> Service {
@@ -153,14 +147,14 @@ fn service(watched: Option<&WatchedRow>, enabled: bool) -> Service {
     }
 }
 
-/// What a split could do for the statement, and how its partitions stand. In the order in which a proxy asks.
+/// Whether buckets could answer the statement, and the state of its partitions. Asks in the same order as a proxy.
 async fn form(
     store: &Store,
     asked: &Asked,
     schema: &Arc<TableSchema>,
     watched: Option<&WatchedRow>,
-) -> Result<Result<Form, Reason>, StoreError> {
-    let found = || {
+) -> Result<Form, StoreError> {
+    let found = || -> Result<_, Reason> {
         let select = asked.select.clone().ok_or(Reason::NotUnderstood)?;
         let readable = Readable::new(&asked.text, select, schema)?;
         if !readable.select.markers.is_empty() {
@@ -174,10 +168,10 @@ async fn form(
     };
     let (readable, known) = match found() {
         Ok(found) => found,
-        Err(reason) => return Ok(Err(reason)),
+        Err(reason) => return Ok(Form::Impossible(reason)),
     };
     let Some((keys, limits)) = known else {
-        return Ok(Ok(Form::WithoutValues(readable.select.markers.len())));
+        return Ok(Form::WithoutValues(readable.select.markers.len()));
     };
     let mut partitions = Vec::new();
     for key in keys {
@@ -187,11 +181,11 @@ async fn form(
         };
         partitions.push(Partition { key, standing });
     }
-    Ok(Ok(Form::Known(Box::new(Known {
+    Ok(Form::Known(Box::new(Known {
         readable,
         limits,
         partitions,
-    }))))
+    })))
 }
 
 async fn standing(store: &Store, row: &WatchedRow, key: &Key) -> Result<Standing, StoreError> {
@@ -228,17 +222,15 @@ async fn standing(store: &Store, row: &WatchedRow, key: &Key) -> Result<Standing
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::ConfigFile;
 
     fn read(statement: &str, keyspace: Option<&str>, values: &[&str]) -> Result<Asked, String> {
         let asked = Asked::read(&Explain {
             statement: statement.to_owned(),
             keyspace: keyspace.map(str::to_owned),
             values: values.iter().map(|value| (*value).to_owned()).collect(),
-            file: ConfigFile { config: None },
         });
         asked.map_err(|error| {
-            assert_eq!(error.exit_code(), exit::CONFIGURATION, "{error}");
+            assert_eq!(exit::code(&error), exit::CONFIGURATION, "{error}");
             error.to_string()
         })
     }

@@ -1,70 +1,87 @@
-//! `narrows mode`: how far Narrows goes with a table, shown or changed. Every proxy follows within a poll.
+//! `narrows mode`: shows or changes how far Narrows goes with a table. Every proxy follows within a poll.
 
-use super::splits::arguments::ModeArguments;
-use super::splits::{Control, SplitsError};
-use crate::config::Config;
+use clap::Args;
+
+use super::control::{Control, no_longer_watched};
 use crate::watched::{Mode, WatchedTable};
 
-pub async fn mode(config: &Config, command: &ModeArguments) -> Result<String, SplitsError> {
-    let control = Control::open(config).await?;
+/// Show or change how far Narrows goes with a table: off, detect or serve
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  narrows mode plant.reading             show the mode, and what it means
+  narrows mode plant.reading detect      read everything from the originals, within a second
+  narrows mode plant.reading serve       read from the splits again
+
+  off     nothing is found or split; the originals answer all reads
+  detect  wide partitions are found and reported; the originals answer all reads
+  serve   wide partitions are split, and their reads are answered from the splits
+
+Changes: one row of the control keyspace, which all proxies follow within a poll. It asks for no
+confirmation, because nothing is lost: splits stay as they are in every mode, writes to them are
+checked in every mode, and mode serve reads them again at once.")]
+pub struct ModeArguments {
+    /// keyspace.table, spelled as in Cassandra
+    pub table: String,
+    /// off, detect or serve; without it, the mode is shown
+    #[arg(value_parser = parse)]
+    pub mode: Option<Mode>,
+}
+
+fn parse(text: &str) -> Result<Mode, String> {
+    let names = Mode::ALL.map(Mode::as_str).join(", ");
+    Mode::parse(text).ok_or_else(|| format!("there are {names}"))
+}
+
+pub(super) async fn mode(control: &Control<'_>, command: &ModeArguments) -> anyhow::Result<String> {
     let row = control.table(&command.table).await?;
     let Some(mode) = command.mode else {
         return Ok(shown(&row.table));
     };
-    // Written also where it is so already: that is known only when a change of ours returned.
-    if !control.store.set_mode(&row.table.name, mode).await? {
-        let text = format!("{} is not watched any more", command.table);
-        return Err(SplitsError::Refused(text));
+    // Written even if the mode is the same: only an LWT of our own that applied proves it.
+    match control.store.set_mode(&row.table.name, mode).await? {
+        true => Ok(changed(&row.table, mode)),
+        false => Err(no_longer_watched(&command.table)),
     }
-    Ok(changed(&row.table, mode))
 }
 
 fn shown(table: &WatchedTable) -> String {
-    let (name, mode) = (&table.name, table.mode);
+    let (name, mode, meaning) = (&table.name, table.mode.as_str(), meaning(table.mode));
     let paused = match table.paused {
         true => format!(
             "and paused: no split begins another stage until: narrows splits resume {name}\n"
         ),
         false => String::new(),
     };
-    format!(
-        "{name} is in mode {}: {}\n{paused}",
-        mode.as_str(),
-        words(mode)
-    )
+    format!("{name} is in mode {mode}: {meaning}\n{paused}")
 }
 
-fn words(mode: Mode) -> &'static str {
+fn meaning(mode: Mode) -> &'static str {
     match mode {
-        Mode::Off => "nothing is found or split, and all reads are answered by the originals",
-        Mode::Detect => {
-            "wide partitions are found and reported, and all reads are answered by the originals"
-        }
+        Mode::Off => "nothing is found or split; the originals answer all reads",
+        Mode::Detect => "wide partitions are found and reported; the originals answer all reads",
         Mode::Serve => {
-            "wide partitions are found and split, and their reads answered from the splits"
+            "wide partitions are found and split, and their reads are answered from the splits"
         }
     }
 }
 
 fn changed(table: &WatchedTable, mode: Mode) -> String {
-    let (name, before) = (&table.name, table.mode);
-    if before == mode {
+    if table.mode == mode {
         return shown(table);
     }
     let stays = match mode {
         Mode::Off | Mode::Detect => {
-            "what is split stays as it is, writes to it are checked as before, and mode serve reads it again"
+            "splits stay as they are, writes to them are checked as before, and mode serve reads them again"
         }
-        Mode::Serve => {
-            "splits that are in service are read from now on; writes are checked as before"
-        }
+        Mode::Serve => "splits in service are read from now on; writes are checked as before",
     };
-    let (before, after) = (before.as_str(), mode.as_str());
+    let (name, before, after) = (&table.name, table.mode.as_str(), mode.as_str());
     format!(
         "{name} changed from mode {before} to {after}: {}\n\
          {stays}\n\
-         proxies follow within a poll, about a second; where a configuration file says otherwise, this counts\n",
-        words(mode)
+         proxies follow within a poll, about a second; this overrides the mode in their configuration files\n",
+        meaning(mode)
     )
 }
 
@@ -78,7 +95,7 @@ mod tests {
         let mut table = WatchedTable::new(TableName::new("p", "t"));
         assert_eq!(
             shown(&table),
-            "p.t is in mode serve: wide partitions are found and split, and their reads answered from the splits\n"
+            "p.t is in mode serve: wide partitions are found and split, and their reads are answered from the splits\n"
         );
         table.paused = true;
         assert!(shown(&table).ends_with("until: narrows splits resume p.t\n"));
@@ -90,9 +107,9 @@ mod tests {
         let table = WatchedTable::new(TableName::new("p", "t"));
         assert_eq!(
             changed(&table, Mode::Off),
-            "p.t changed from mode serve to off: nothing is found or split, and all reads are answered by the originals\n\
-             what is split stays as it is, writes to it are checked as before, and mode serve reads it again\n\
-             proxies follow within a poll, about a second; where a configuration file says otherwise, this counts\n"
+            "p.t changed from mode serve to off: nothing is found or split; the originals answer all reads\n\
+             splits stay as they are, writes to them are checked as before, and mode serve reads them again\n\
+             proxies follow within a poll, about a second; this overrides the mode in their configuration files\n"
         );
     }
 }

@@ -1,106 +1,118 @@
-//! `narrows schema`: the control keyspace for a DBA to read, or made where it is missing.
+//! `narrows schema`: prints or creates the control keyspace, and moves a watched table to more shards.
 
-use std::sync::Arc;
+use anyhow::ensure;
+use clap::{Args, Subcommand};
 
-use super::exit;
+use super::confirm::confirm;
+use super::control::Control;
 use crate::config::Config;
-use crate::wide_row::schema::{self, Applied, SchemaError};
-use crate::wide_row::store::connect::{self, ConnectError};
-use crate::wide_row::store::{Store, StoreError};
+use crate::watched::SHARDS_MAX;
+use crate::wide_row::schema::{self, Applied};
+use crate::wide_row::store::connect;
 
-#[derive(Debug, thiserror::Error)]
-pub enum ApplyError {
-    #[error("{0}")]
-    Connect(#[from] ConnectError),
-    #[error("{0}")]
-    Schema(#[from] SchemaError),
-    #[error("{0}")]
-    Store(#[from] StoreError),
-    #[error("{0} is not watched; `SELECT * FROM {1}.watched_table` shows what is")]
-    NotWatched(String, String),
-    #[error("{0} is not a power of two, such as 16 or 256")]
-    NotAPowerOfTwo(u32),
+#[derive(Debug, Subcommand)]
+pub enum SchemaCommand {
+    /// Print the CQL that creates the control keyspace, for a DBA to read and run
+    #[command(after_help = "\
+Example:
+  narrows schema print --config narrows.toml > control.cql
+  cqlsh -f control.cql
+
+The name of the keyspace and its replication come from [control]; without control.replication,
+the CQL has a default with a comment.
+
+Changes: nothing, and needs no cluster. Every statement it prints is IF NOT EXISTS.")]
+    Print,
+    /// Create what is missing of the control keyspace, and check the rest
+    #[command(after_help = "\
+Example:
+  narrows schema apply --config narrows.toml
+
+Logs in with the role in upstream.username, which needs CREATE only for what is missing. Without
+control.replication, a new keyspace is replicated like the keyspace of the first [[table]].
+
+Changes: creates missing tables and types of the control keyspace. Alters and drops nothing: if
+an existing table differs from what Narrows needs, it names the difference and exits 78.")]
+    Apply,
+    Reshard(Reshard),
 }
 
-impl ApplyError {
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            Self::Connect(ConnectError::Tls(_) | ConnectError::DataCenter { .. }) => {
-                exit::CONFIGURATION
-            }
-            Self::Connect(
-                ConnectError::Upstream(_) | ConnectError::Session(_) | ConnectError::Slow,
-            ) => exit::UPSTREAM_UNAVAILABLE,
-            Self::Schema(
-                SchemaError::Read(_) | SchemaError::NoNode(_) | SchemaError::NoAgreement(_),
-            ) => exit::UPSTREAM_UNAVAILABLE,
-            Self::Schema(
-                SchemaError::NotAllowed { .. }
-                | SchemaError::Create { .. }
-                | SchemaError::Different { .. },
-            ) => exit::CONTROL_KEYSPACE,
-            Self::Store(StoreError::Refused(_) | StoreError::NotUnderstood(_)) => {
-                exit::CONTROL_KEYSPACE
-            }
-            Self::Store(_) => exit::UPSTREAM_UNAVAILABLE,
-            Self::NotWatched(..) | Self::NotAPowerOfTwo(_) => exit::CONFIGURATION,
+/// Move a watched table with very many splits to more shards
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  narrows schema reshard plant.reading 256
+
+16 shards are right up to about a million splits, 256 up to ten million.
+
+Changes: all splits of the table go out of service, and workers make them anew in time; until
+then the originals answer. This cannot be undone: a table never returns to a number of shards
+that it had. It asks first; without a terminal it refuses unless --yes is given.")]
+pub struct Reshard {
+    /// keyspace.table, spelled as in Cassandra
+    pub table: String,
+    /// A power of two up to 4096 that the table never had
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(SHARDS_MAX)))]
+    pub shards: u32,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+}
+
+pub(super) async fn run(config: &Config, command: &SchemaCommand) -> anyhow::Result<String> {
+    match command {
+        SchemaCommand::Print => Ok(print(config)),
+        SchemaCommand::Apply => {
+            // Whatever control.enabled and control.apply_schema say: an operator asked for it.
+            let session = connect::connect(config).await?;
+            let applied = schema::apply(&session, &config.control, &config.tables).await?;
+            Ok(report(&applied))
         }
+        SchemaCommand::Reshard(command) => reshard(config, command).await,
     }
 }
 
-/// The CQL that makes the control keyspace, with comments.
-pub fn print(config: &Config) -> String {
-    schema::print(
-        &config.control.keyspace,
-        config.control.replication.as_ref(),
-    )
+fn print(config: &Config) -> String {
+    let control = &config.control;
+    schema::print(&control.keyspace, control.replication.as_ref())
 }
 
-/// Makes what is missing and says what was made and what existed. Whether `control.enabled` or `control.apply_schema` is
-/// on does not matter here: somebody asks for it.
-pub async fn apply(config: &Config) -> Result<String, ApplyError> {
-    let session = connect::connect(config).await?;
-    let applied = schema::apply(&session, &config.control, &config.tables).await?;
-    Ok(report(&applied))
-}
-
-/// Moves a watched table to another number of shards.
-pub async fn reshard(config: &Config, table: &str, shards: u32) -> Result<String, ApplyError> {
-    if !shards.is_power_of_two() {
-        return Err(ApplyError::NotAPowerOfTwo(shards));
-    }
-    let session = Arc::new(connect::connect(config).await?);
-    let keyspace = &config.control.keyspace;
-    schema::verify(&session, keyspace).await?;
-    let store = Store::open(session, keyspace).await?;
-    let rows = store.read_watched().await?;
-    let row = rows.iter().find(|row| row.table.name.to_string() == table);
-    let not_watched = || ApplyError::NotWatched(table.to_owned(), keyspace.clone());
-    let row = row.ok_or_else(not_watched)?;
-    let watched = &row.table;
-    if watched.shards == shards {
+async fn reshard(config: &Config, command: &Reshard) -> anyhow::Result<String> {
+    let Reshard { table, shards, yes } = command;
+    ensure!(
+        shards.is_power_of_two(),
+        "{shards} is not a power of two, such as 16 or 256"
+    );
+    let control = Control::open(config).await?;
+    // Also a table with a number of shards that this version cannot follow.
+    let row = control.watched(table).await?;
+    let before = row.table.shards;
+    if before == *shards {
         return Ok(format!("{table} has {shards} shards already\n"));
     }
-    store.reshard(row, shards).await?;
-    let before = watched.shards;
+    let consequences = format!(
+        "All splits of {table} go out of service, and the table moves from {before} to {shards} shards.\n\
+         The originals answer all reads, as slowly as before, until workers have made the splits anew.\n\
+         This cannot be undone: the table never returns to {before} shards.\n"
+    );
+    confirm(*yes, &consequences)?;
+    control.store.reshard(&row, *shards).await?;
     Ok(format!(
-        "{table} moved from {before} to {shards} shards; its splits are out of service and can be made anew\n"
+        "{table} moved from {before} to {shards} shards; its splits are out of service and are made anew in time\n"
     ))
 }
 
 fn report(applied: &Applied) -> String {
-    let mut out = String::new();
-    for name in &applied.existed {
-        out.push_str(&format!("existed  {name}\n"));
-    }
-    for name in &applied.made {
-        out.push_str(&format!("made     {name}\n"));
-    }
+    let existed = applied
+        .existed
+        .iter()
+        .map(|name| format!("existed  {name}\n"));
+    let made = applied.made.iter().map(|name| format!("made     {name}\n"));
+    let mut out: String = existed.chain(made).collect();
     if let Some(replication) = &applied.replication {
         out.push_str(&format!("replication of the keyspace is {replication}\n"));
     }
-    out.push_str("the control keyspace is as Narrows needs it\n");
-    out
+    out + "the control keyspace is complete\n"
 }
 
 #[cfg(test)]
@@ -121,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_was_made_and_what_existed() {
+    fn says_what_was_created_and_what_existed() {
         let applied = Applied {
             made: vec!["table n.b".to_owned()],
             existed: vec!["keyspace n".to_owned(), "table n.a".to_owned()],
@@ -130,7 +142,7 @@ mod tests {
         assert_eq!(
             report(&applied),
             "existed  keyspace n\nexisted  table n.a\nmade     table n.b\n\
-             the control keyspace is as Narrows needs it\n"
+             the control keyspace is complete\n"
         );
     }
 }

@@ -65,9 +65,9 @@ class Explained(ExplainTest):
         proxy = self.follower()
         client = self.client(proxy)
         for rest, decision, buckets in (
-                ("AND ts >= 20 LIMIT 15", "rewritten: answered from 2 of 4 buckets", "2, 3: what it says of ts"),
+                ("AND ts >= 20 LIMIT 15", "rewritten: answered from 2 of 4 buckets", "2, 3: the restriction of ts"),
                 ("ORDER BY ts DESC", "rewritten: answered from 4 of 4 buckets", "0 to 3, the last one first: no clustering"),
-                ("AND ts IN (1, 35)", "rewritten: answered from 2 of 4 buckets", "0, 3: what it says of ts"),
+                ("AND ts IN (1, 35)", "rewritten: answered from 2 of 4 buckets", "0, 3: the restriction of ts"),
                 ("AND value = 'value 7' ALLOW FILTERING", "rewritten: answered from 4 of 4 buckets", "0 to 3: "),
                 ("GROUP BY ts", "forwarded", None)):
             with self.subTest(rest):
@@ -116,7 +116,7 @@ class Explained(ExplainTest):
         self.assertIn("give its 3 values", lines["form"])
 
     def test_a_partition_that_is_not_split_is_told_with_its_state(self) -> None:
-        for key, standing in ((COPYING, "COPYING at generation 1, being copied"), (PLAIN, "not split, and not on its way")):
+        for key, standing in ((COPYING, "COPYING at generation 1, being copied"), (PLAIN, "not split, and no split is in progress")):
             lines = self.explained(self.of(key))
             self.assertEqual((lines["decision"], lines["because"]),
                              ("forwarded: the original answers", "the partition is not split"))

@@ -135,28 +135,57 @@ class Told(SplitsTest):
         self.assertIn("was out of service already", self.told("rollback", *self.key(SPLIT)))
         self.assertIn("is nominated, as generation 2", self.told("add", *self.key(SPLIT)))
         self.assertEqual(tuple(self.state(SPLIT)), ("DETECTED", 2, None))
-        self.assertIn("is on its way already", self.told("add", *self.key(SPLIT)))
+        self.assertIn("is in progress already", self.told("add", *self.key(SPLIT)))
         self.assertIn("nothing to roll back", self.refused(CONFIGURATION, "rollback", *self.key(SPLIT)))
         self.assertIn("no split", self.refused(CONFIGURATION, "rollback", *self.key(PLAIN)))
 
     def test_all_of_a_table_goes_out_of_service_at_once(self) -> None:
-        self.assertIn("all splits of", self.told("rollback", "--all", self.table))
+        self.assertIn("all splits of", self.told("rollback", "--all", self.table, "--yes"))
         self.assertEqual(self.written.epochs(), [1] * self.shards)
         self.assertIn("(COMPLETED)", self.told("list"))
         self.assertIn("with its whole table already", self.told("rollback", *self.key(SPLIT)))
         self.assertIn("as generation 2", self.told("add", *self.key(SPLIT)))
 
+    def test_without_a_terminal_nothing_is_rolled_back_unasked(self) -> None:
+        before = self.state(SPLIT)
+        for answer in ("n\n", "yes\n", ""):
+            done = self.narrows("rollback", "--all", self.table, given=answer)
+            self.assertEqual((done.returncode, done.stdout), (CONFIGURATION, ""), done.stderr)
+            self.assertIn("add --yes", done.stderr)
+            self.assertIn("nothing was changed", done.stderr)
+        done = subprocess.run([BINARY, "schema", "reshard", self.table, str(2 * self.shards), "--config", self.config()],
+                              input="yes\n", capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual((done.returncode, done.stdout), (CONFIGURATION, ""), done.stderr)
+        self.assertIn("add --yes", done.stderr)
+        self.assertEqual(self.written.epochs(), [0] * self.shards)
+        self.assertEqual(self.state(SPLIT), before)
+        # One split is made anew by one command, so its rollback needs no --yes.
+        self.assertIn("is out of service", self.told("rollback", *self.key(SPLIT)))
+
     def test_somebody_at_a_terminal_is_asked_first(self) -> None:
-        for answer, code, epoch in (("no\n", CONFIGURATION, 0), ("yes\n", 0, 1)):
+        for answer, code, epoch in (("\n", CONFIGURATION, 0), ("no\n", CONFIGURATION, 0), ("yes\n", 0, 1)):
             ours, theirs = pty.openpty()
             self.addCleanup(os.close, ours)
-            process = subprocess.Popen(self.command("rollback", "--all", self.table), stdin=theirs, stdout=subprocess.PIPE,
+            os.set_blocking(ours, False)
+            process = subprocess.Popen(self.command("rollback", "--all", self.table), stdin=theirs, stdout=theirs,
                                        stderr=subprocess.PIPE, text=True)
             os.close(theirs)
+            asked = ""
+
+            def is_asked() -> bool:
+                nonlocal asked
+                try:
+                    asked += os.read(ours, 1 << 16).decode(errors="replace")
+                except (BlockingIOError, OSError):
+                    pass
+                return "Type yes to go on" in asked
+
+            self.assertTrue(eventually(is_asked, 60), asked)
+            self.assertIn(f"All splits of {self.table} go out of service", asked)
             os.write(ours, answer.encode())
-            _, asked = process.communicate(timeout=120)
-            self.assertEqual(process.returncode, code, asked)
-            self.assertIn("Type yes to go on", asked)
+            _, errors = process.communicate(timeout=120)
+            self.assertEqual(process.returncode, code, asked + errors)
+            self.assertEqual("nothing was changed" in errors, code == CONFIGURATION, errors)
             self.assertEqual(self.written.epochs(), [epoch] * self.shards)
 
     def test_a_mode_changes_reads_and_nothing_that_was_seen(self) -> None:
@@ -189,7 +218,7 @@ class Told(SplitsTest):
         self.assertIn(f"until: narrows splits resume {self.table}", self.told("add", *self.key(PLAIN)))
         self.assertIn("so it waits", self.told("show", *self.key(PLAIN)).replace("\n             ", " "))
         text = self.told("watch", "--until-done")
-        self.assertTrue(text.endswith("nothing is under way; 2 splits wait: narrows splits list\n"), text)
+        self.assertTrue(text.endswith("nothing is in progress; 2 splits wait: narrows splits list\n"), text)
         self.assertIn("goes on", self.told("resume", self.table))
         self.assertEqual(self.watched_row(), before._replace(paused=False))
 
@@ -224,7 +253,7 @@ class Watched(SplitsTest):
         found = [line.split("  ", 1)[1] for line in text().splitlines()[:-1]]
         self.assertEqual([line.replace(name, "").split(",")[0].strip() for line in found],
                          ["COPYING", "COPYING 10%", "VERIFYING", "VERIFYING 50%", "COMPLETED: 1000 rows (976.6 KiB) in wide_reading_1"])
-        self.assertTrue(text().endswith("\nnothing is under way\n"), text())
+        self.assertTrue(text().endswith("\nnothing is in progress\n"), text())
 
     def test_a_terminal_is_drawn_again_until_somebody_leaves(self) -> None:
         ours, theirs = pty.openpty()
@@ -248,7 +277,7 @@ class Watched(SplitsTest):
         self.assertTrue(eventually(lambda: shows("'s1', 8  COPYING    █░░░░░░░░░  10%"), 60), text)
         self.finish(lambda: shows("VERIFYING"))
         self.assertTrue(eventually(lambda: shows("COMPLETED: 1000 rows"), 30), text)
-        self.assertTrue(eventually(lambda: shows(f"{self.table}: nothing is under way"), 30), text)
+        self.assertTrue(eventually(lambda: shows(f"{self.table}: nothing is in progress"), 30), text)
         self.assertIn("\x1b[2A\r", text)
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(30), 0, text)
@@ -323,7 +352,7 @@ class Planned(ReadTest):
         self.direct.execute(f"ALTER TABLE {self.table} ADD unit text static", timeout=60)
         text = self.told("add", *self.key(PLAIN), "--dry-run")
         self.assertIn("it would not be split: REFUSED, it has static columns, which belong to no row\n", text)
-        self.assertIn("give 2 constants", self.refused(CONFIGURATION, "add", self.table, "1", "--dry-run"))
+        self.assertIn("give 2 literals", self.refused(CONFIGURATION, "add", self.table, "1", "--dry-run"))
 
     def test_a_worker_does_what_the_plan_says(self) -> None:
         self.fill(SPLIT, self.wide_rows)
@@ -453,7 +482,7 @@ class Verified(ReadTest):
 class Mistaken(SplitsTest):
     def test_tables_and_keys(self) -> None:
         self.make_control_keyspace()
-        self.assertEqual(self.told("list"), "no table is watched; a [[table]] in the configuration of a proxy begins that\n")
+        self.assertEqual(self.told("list"), "no table is watched; to watch one, add a [[table]] to the configuration of a proxy\n")
         self.assertIn("is not watched; no table is", self.refused(CONFIGURATION, "add", *self.key(SPLIT)))
         self.introduce()
         self.assertIn(f"no partition of {self.table} was found wide yet", self.told("list"))
@@ -461,7 +490,7 @@ class Mistaken(SplitsTest):
                 (("list", f"{self.watched}.other"), f"watched are {self.table}"),
                 (("mode", f"{self.watched}.other", "off"), "is not watched"),
                 (("pause", f"{self.watched}.other"), "is not watched"),
-                (("add", self.table, "'s1'"), "the partition key is (sensor text, day int): give 2 constants, not 1"),
+                (("add", self.table, "'s1'"), "the partition key is (sensor text, day int): give 2 literals, not 1"),
                 (("add", self.table, "s1", "7"), "a text has quotes of its own"),
                 (("show", self.table, "--keys", "hex", "7"), "not the bytes of a partition key"),
                 (("list", "--state", "done"), "there are DETECTED")):

@@ -1,8 +1,8 @@
-//! What was found out about a statement, in short aligned lines for people. Pure.
+//! Prints what `explain` found, in short labelled lines. Pure.
 
 use std::collections::BTreeSet;
 
-use super::lines::{Lines, counted, runs, size};
+use crate::cli::format::{Lines, counted, runs, size};
 use crate::proxy::SIDE_BY_SIDE;
 use crate::rewrite::bind::{Bound, Key, Limits};
 use crate::rewrite::readable::{Answer, ClusteringRestriction, KeyPart, Order};
@@ -35,18 +35,18 @@ pub(super) enum Service {
     /// By `control.enabled`.
     Disabled,
     Mode(Mode),
-    /// A number of shards that this version cannot follow.
+    /// This version cannot follow that number of shards.
     Unsound(u32),
     /// No proxy has looked at the original yet.
     Unseen,
 }
 
-/// What a split could do for the statement.
+/// Whether buckets could answer the statement.
 pub(super) enum Form {
-    /// The table is not what its columns say, as those of the old storage are.
+    /// The columns do not say what the table is, as with compact storage.
     Unreadable,
     Impossible(Reason),
-    /// So many bind markers have no value.
+    /// The number of bind markers without a value.
     WithoutValues(usize),
     Known(Box<Known>),
 }
@@ -83,21 +83,20 @@ pub(super) enum Standing {
 pub(super) fn compose(facts: &Facts<'_>) -> String {
     let mut lines = Lines::default();
     lines.add("statement", facts.text);
-    lines.add(
-        "table",
-        &format!("{}, {}", facts.table, facts.service.in_short()),
-    );
+    let service = facts.service.in_short();
+    lines.add("table", format!("{}, {service}", facts.table));
     match &facts.form {
         Form::Unreadable => {
-            lines.forwarded("the table is of a kind whose columns Narrows does not understand");
+            forwarded(
+                &mut lines,
+                "the table is of a kind that Narrows does not understand",
+            );
         }
-        Form::Impossible(reason) => lines.forwarded(&reason_text(*reason)),
+        Form::Impossible(reason) => forwarded(&mut lines, &reason_text(*reason)),
         Form::WithoutValues(markers) => without_values(&mut lines, *markers, &facts.service),
         Form::Known(known) => {
-            let split = known
-                .partitions
-                .iter()
-                .any(|partition| partition.layout().is_some());
+            let is_split = |partition: &Partition| partition.layout().is_some();
+            let split = known.partitions.iter().any(is_split);
             match facts.service.hindrance() {
                 None if split => rewritten(&mut lines, known),
                 hindrance => not_split(&mut lines, known, hindrance),
@@ -105,6 +104,11 @@ pub(super) fn compose(facts: &Facts<'_>) -> String {
         }
     }
     lines.into_text()
+}
+
+fn forwarded(lines: &mut Lines, because: &str) {
+    lines.add("decision", "forwarded: the original answers");
+    lines.add("because", because);
 }
 
 fn reason_text(reason: Reason) -> String {
@@ -115,18 +119,16 @@ const POSSIBLE: &str = "it could be answered from buckets";
 
 fn without_values(lines: &mut Lines, markers: usize, service: &Service) {
     match service.hindrance() {
-        Some(hindrance) => lines.forwarded(&hindrance),
-        None => {
-            lines.add(
-                "decision",
-                "depends on the partition: rewritten where it is split, else forwarded",
-            );
-        }
+        Some(hindrance) => forwarded(lines, &hindrance),
+        None => lines.add(
+            "decision",
+            "depends on the partition: rewritten if it is split, else forwarded",
+        ),
     }
     let hint = format!(
-        "{POSSIBLE}; give its {markers} values with --value to see of which partition, and which"
+        "{POSSIBLE}; give its {markers} values with --value to see which partition and buckets"
     );
-    lines.add("form", &hint);
+    lines.add("form", hint);
 }
 
 fn not_split(lines: &mut Lines, known: &Known, hindrance: Option<String>) {
@@ -136,7 +138,7 @@ fn not_split(lines: &mut Lines, known: &Known, hindrance: Option<String>) {
         (None, false) => "the partition is not split".to_owned(),
         (None, true) => "none of the partitions is split".to_owned(),
     };
-    lines.forwarded(&reason);
+    forwarded(lines, &reason);
     lines.add("form", POSSIBLE);
     for partition in &known.partitions {
         partition.describe(lines, &known.readable);
@@ -149,8 +151,7 @@ fn rewritten(lines: &mut Lines, known: &Known) {
         partitions,
         ..
     } = known;
-    let split = partitions.iter().filter_map(Partition::layout);
-    let split = split.collect::<Vec<_>>();
+    let split: Vec<_> = partitions.iter().filter_map(Partition::layout).collect();
     let decision = match (split.as_slice(), partitions.as_slice()) {
         ([layout], [_]) => {
             let chosen = chosen(readable, layout).len();
@@ -164,22 +165,22 @@ fn rewritten(lines: &mut Lines, known: &Known) {
             )
         }
     };
-    lines.add("decision", &decision);
+    lines.add("decision", decision);
     for partition in partitions {
         partition.describe(lines, readable);
     }
-    lines.add("reading", &reading(readable));
+    lines.add("reading", reading(readable));
     if let Some(limits) = limits(known) {
-        lines.add("limits", &limits);
+        lines.add("limits", limits);
     }
     lines.add(
         "consistency",
-        "the client's own for each bucket; SERIAL reads and traced ones go to the original",
+        "that of the client for each bucket; SERIAL and traced reads go to the original",
     );
     if partitions.len() > 1 {
         lines.add(
             "protocol",
-            "v3 clients are answered by the original, for several partitions at once",
+            "the original answers v3 clients that read several partitions at once",
         );
     }
     lines.add(
@@ -191,25 +192,27 @@ fn rewritten(lines: &mut Lines, known: &Known) {
         .filter_map(|layout| sub_statement(readable, From::Split(&layout.split_table)))
         .collect();
     for text in texts {
-        lines.add("each bucket", &text);
+        lines.add("each bucket", text);
     }
     if split.len() < partitions.len()
         && let Some(text) = sub_statement(readable, From::Original)
     {
-        lines.add("the others", &text);
+        lines.add("the others", text);
     }
 }
 
 fn reading(readable: &Readable) -> String {
     match (&readable.answer, readable.filters) {
         (Answer::Aggregates(_), _) => {
-            format!("up to {SIDE_BY_SIDE} buckets at a time; their results are joined to one row")
+            format!(
+                "up to {SIDE_BY_SIDE} buckets at a time; their results are combined into one row"
+            )
         }
         (Answer::Rows, true) => format!(
             "up to {SIDE_BY_SIDE} buckets at a time, because it filters; rows in clustering order, pages filled across buckets"
         ),
         (Answer::Rows, false) => {
-            "one bucket after the other, each when it is due; pages are filled across buckets"
+            "one bucket after the other, as pages need them; pages are filled across buckets"
                 .to_owned()
         }
     }
@@ -228,7 +231,7 @@ fn limits(known: &Known) -> Option<String> {
     }
     let both = both.join(", ");
     Some(format!(
-        "rows: {both}; counted down across buckets and pages, then no further bucket is read"
+        "rows: {both}; counted across buckets and pages, then no further bucket is read"
     ))
 }
 
@@ -258,13 +261,22 @@ impl Service {
     fn hindrance(&self) -> Option<String> {
         Some(match self {
             Self::Serving => return None,
-            Self::NotWatched => "the table is not watched; a [[table]] in the configuration begins that".to_owned(),
-            Self::Disabled => "control.enabled is off, as it is without a [[table]]: such a proxy knows of no splits".to_owned(),
-            Self::Mode(mode) => {
-                format!("the table is in mode {}; only in mode serve are splits read", mode.as_str())
+            Self::NotWatched => {
+                "the table is not watched; a [[table]] in the configuration of a proxy watches it".to_owned()
             }
-            Self::Unsound(shards) => format!("the table has {shards} shards, which this version cannot follow"),
-            Self::Unseen => "no proxy has looked at the table since it is watched, so its splits are not believed".to_owned(),
+            Self::Disabled => {
+                "control.enabled is off, as it is without a [[table]]: such a proxy knows no splits".to_owned()
+            }
+            Self::Mode(mode) => {
+                let mode = mode.as_str();
+                format!("the table is in mode {mode}; splits are read only in mode serve")
+            }
+            Self::Unsound(shards) => {
+                format!("the table has {shards} shards, which this version cannot follow")
+            }
+            Self::Unseen => {
+                "no proxy has looked at the table since it is watched, so its splits are not trusted yet".to_owned()
+            }
         })
     }
 }
@@ -278,17 +290,16 @@ impl Partition {
     }
 
     fn describe(&self, lines: &mut Lines, readable: &Readable) {
-        lines.add("partition", &key_text(&self.key, readable));
-        match &self.standing {
-            Standing::NotAsked => {}
-            Standing::NoSplit => lines.add("  standing", "not split, and not on its way to be"),
-            Standing::NotUnderstood => lines.add(
-                "  standing",
-                "in a state that a later version wrote; counts as not split here",
-            ),
-            Standing::WithoutLayout(generation) => lines.add(
-                "  standing",
-                &format!("COMPLETED at generation {generation}, but its layout is missing: the original answers"),
+        lines.add("partition", key_text(&self.key, readable));
+        let standing = match &self.standing {
+            Standing::NotAsked => return,
+            Standing::Split(layout) => return describe_split(lines, readable, layout),
+            Standing::NoSplit => "not split, and no split is in progress".to_owned(),
+            Standing::NotUnderstood => {
+                "in a state that a later version wrote; counts as not split here".to_owned()
+            }
+            Standing::WithoutLayout(generation) => format!(
+                "COMPLETED at generation {generation}, but its layout is missing: the original answers"
             ),
             Standing::OutOfService {
                 state,
@@ -301,22 +312,21 @@ impl Partition {
                     false => state_words(*state),
                 };
                 let reason = reason.as_deref().map(|reason| format!(" ({reason})"));
-                let reason = reason.unwrap_or_default();
-                let state = state.as_str();
-                lines.add("  standing", &format!("{state} at generation {generation}, {words}{reason}"));
+                let (state, reason) = (state.as_str(), reason.unwrap_or_default());
+                format!("{state} at generation {generation}, {words}{reason}")
             }
-            Standing::Split(layout) => describe_split(lines, readable, layout),
-        }
+        };
+        lines.add("  standing", standing);
     }
 }
 
-pub(in crate::cli) fn state_words(state: State) -> &'static str {
+fn state_words(state: State) -> &'static str {
     match state {
-        State::Detected => "found to be wide, not planned yet",
+        State::Detected => "found wide, not planned yet",
         State::Planned => "measured, not copied yet",
         State::NotWide => "measured, and not wide",
         State::Refused => "it cannot be split exactly",
-        State::Guarded => "writes to it are watched, copying comes next",
+        State::Guarded => "proxies check writes to it; copying comes next",
         State::Copying => "being copied",
         State::Verifying => "being compared with the original",
         State::Completed => "in service",
@@ -326,35 +336,26 @@ pub(in crate::cli) fn state_words(state: State) -> &'static str {
 }
 
 fn describe_split(lines: &mut Lines, readable: &Readable, layout: &Layout) {
-    let Layout {
-        generation,
-        split_table,
-        strategy,
-        buckets,
-        ..
-    } = layout;
-    let keyspace = &layout.table.keyspace;
-    let count = counted(buckets.len(), "bucket");
-    let standing = format!(
-        "COMPLETED at generation {generation}: {count} in {keyspace}.{split_table}, made by {strategy}"
+    let (generation, strategy) = (layout.generation, &layout.strategy);
+    let (buckets, count) = (&layout.buckets, counted(layout.buckets.len(), "bucket"));
+    let table = format!("{}.{}", layout.table.keyspace, layout.split_table);
+    lines.add(
+        "  standing",
+        format!("COMPLETED at generation {generation}: {count} in {table}, made by {strategy}"),
     );
-    lines.add("  standing", &standing);
     let mut chosen = chosen(readable, layout);
-    let numbers = {
-        chosen.sort_unstable();
-        runs(&chosen)
-    };
+    chosen.sort_unstable();
     let direction = match readable.order {
         Order::Reversed if chosen.len() > 1 => ", the last one first",
         _ => "",
     };
     let why = why(readable, chosen.len() < buckets.len());
-    lines.add("  buckets", &format!("{numbers}{direction}: {why}"));
+    lines.add("  buckets", format!("{}{direction}: {why}", runs(&chosen)));
     let read = chosen.iter().filter_map(|number| buckets.get(*number));
     let (read, all) = (held(read), held(buckets.iter()));
     lines.add(
         "  holding",
-        &format!("{read} of {all}, as counted when it was split"),
+        format!("{read} of {all}, counted when it was split"),
     );
 }
 
@@ -376,12 +377,12 @@ fn why(readable: &Readable, is_part: bool) -> String {
     let names = names.join(", ");
     match (places.is_empty(), is_part) {
         (true, _) => "no clustering column is restricted".to_owned(),
-        (false, true) => format!("what it says of {names} rules out the others"),
-        (false, false) => format!("what it says of {names} rules out none"),
+        (false, true) => format!("the restriction of {names} rules out the others"),
+        (false, false) => format!("the restriction of {names} rules out none"),
     }
 }
 
-/// The columns of the key with the constants that the statement gives them.
+/// The columns of the key, with their literals from the statement.
 fn key_text(key: &Key, readable: &Readable) -> String {
     let columns = readable.schema.partition_key.iter();
     let parts = readable.key.iter().zip(columns).zip(&key.components);

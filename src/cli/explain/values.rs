@@ -1,26 +1,26 @@
-//! Values for bind markers, given as CQL constants. Each takes its marker's place in the text, so that the parser of
-//! statements reads both, and what it does not take for one term is refused.
+//! Values for bind markers, given as CQL literals. Each replaces its marker in the text, so that the parser of statements
+//! reads the result; a value that the parser does not read as one term is refused.
 
 use crate::statement::select::{InValues, RelationKind, Select, parse_select};
 use crate::statement::term::{Literal, Marker, TermKind};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ValueError {
+pub(super) enum ValueError {
     #[error(
         "the statement has {markers} bind markers and {values} values; give one --value for each"
     )]
     Count { markers: usize, values: usize },
     #[error("there is no value for :{0}; add --value {0}=…")]
     Missing(String),
-    #[error("--value {0} is not a CQL constant; a text needs its own quotes: --value \"'{0}'\"")]
-    NotAConstant(String),
-    #[error("--value {0} stands for a list behind IN; write --value \"(1, 2, 3)\"")]
+    #[error("--value {0} is not a CQL literal; a text needs its own quotes: --value \"'{0}'\"")]
+    NotALiteral(String),
+    #[error("--value {0} must be a list, because it follows IN; write --value \"(1, 2, 3)\"")]
     NotAList(String),
-    #[error("the statement is not understood once its values are in place")]
+    #[error("the statement cannot be parsed with these values in place of its markers")]
     NotUnderstood,
 }
 
-/// The text with a value for each marker, and what it says.
+/// The text with a value for each marker, and its parsed form.
 pub(super) fn fill(
     text: &str,
     select: &Select,
@@ -28,7 +28,7 @@ pub(super) fn fill(
 ) -> Result<(String, Select), ValueError> {
     let chosen = choose(&select.markers, values)?;
     let mut filled = text.to_owned();
-    // From the end, so that what stands before keeps its place.
+    // From the end, so that earlier markers keep their positions.
     for (number, (marker, value)) in select.markers.iter().zip(&chosen).enumerate().rev() {
         let value = checked(value, is_list(select, number))?;
         filled.replace_range(marker.span.clone(), &value);
@@ -37,7 +37,7 @@ pub(super) fn fill(
     Ok((filled, select))
 }
 
-/// One value for each marker: by name, if the first one has a name that a marker has; else in their order.
+/// One value per marker: by name if the first value starts with the name of a marker, else in order.
 fn choose<'v>(markers: &[Marker], values: &'v [String]) -> Result<Vec<&'v str>, ValueError> {
     let named = |value: &'v String| {
         let (name, value) = value.split_once('=')?;
@@ -66,14 +66,14 @@ fn choose<'v>(markers: &[Marker], values: &'v [String]) -> Result<Vec<&'v str>, 
     Ok(values.iter().map(String::as_str).collect())
 }
 
-/// The marker stands for all of what is behind IN.
+/// The marker is the whole list after IN.
 fn is_list(select: &Select, number: usize) -> bool {
     select.relations.iter().any(|relation| {
         matches!(&relation.kind, RelationKind::In { values: InValues::Marker(index), .. } if *index == number)
     })
 }
 
-/// A value that is one term and nothing else, as it stands in the text.
+/// A value that is exactly one term, as it goes into the text.
 fn checked(value: &str, list: bool) -> Result<String, ValueError> {
     let value = value.trim();
     let brackets = value
@@ -83,8 +83,8 @@ fn checked(value: &str, list: bool) -> Result<String, ValueError> {
         Some(inner) if list => format!("({inner})"),
         _ => value.to_owned(),
     };
-    if !is_one_term(&value) {
-        return Err(ValueError::NotAConstant(value));
+    if one_term(&value).is_none() {
+        return Err(ValueError::NotALiteral(value));
     }
     if list && !value.starts_with('(') {
         return Err(ValueError::NotAList(value));
@@ -92,11 +92,7 @@ fn checked(value: &str, list: bool) -> Result<String, ValueError> {
     Ok(value)
 }
 
-fn is_one_term(value: &str) -> bool {
-    one_term(value).is_some()
-}
-
-/// The constant that a text is, if it is one and nothing else.
+/// The literal that a text is, if it is exactly one.
 pub(in crate::cli) fn constant(value: &str) -> Option<Literal> {
     match one_term(value.trim())? {
         TermKind::Literal(literal) => Some(literal),
@@ -109,7 +105,7 @@ fn one_term(value: &str) -> Option<TermKind> {
     let mut select = parse_select(&format!("{BEFORE}{value}"))?;
     let whole = BEFORE.len()..BEFORE.len() + value.len();
     let only = select.relations.pop().filter(|_| {
-        // A marker has no value, and a second relation is none of it.
+        // A marker has no value; a second relation is more than one term.
         select.relations.is_empty() && select.markers.is_empty()
     })?;
     match only.kind {
@@ -180,7 +176,7 @@ mod tests {
         ] {
             assert_eq!(
                 filled(one, &[wrong]),
-                Err(ValueError::NotAConstant(wrong.to_owned())),
+                Err(ValueError::NotALiteral(wrong.to_owned())),
                 "{wrong}"
             );
         }

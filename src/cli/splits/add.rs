@@ -1,24 +1,50 @@
-//! `narrows splits add`: nominates a partition by hand. Whether it is wide is found out by planning, not here.
+//! `narrows splits add`: nominates a partition by hand. Whether it is wide is found by the worker that measures it.
 
-use super::arguments::{Add, KeyForm};
-use super::dry_run::dry_run;
-use super::{Control, Partition, SplitsError, stage};
-use crate::config::Config;
+use anyhow::bail;
+use clap::Args;
+
+use super::{dry_run, stage};
+use crate::cli::control::{Control, Partition};
+use crate::cli::key::KeyForm;
 use crate::watched::{Mode, WatchedTable};
 use crate::wide_row::state::State;
 use crate::wide_row::store::{Detected, Found, Split};
 
-pub(super) async fn add(
-    config: &Config,
-    control: &Control,
-    command: &Add,
-) -> Result<String, SplitsError> {
+/// Nominate a partition for a split by hand, even if its last attempt failed
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  narrows splits add plant.reading \"'s1'\" 7
+  narrows splits add plant.reading \"'s1'\" 7 --dry-run
+  narrows splits add plant.reading \"'s1'\" 7 --dry-run --json | jq '.buckets | length'
+
+A key is given as CQL literals, one per column of the partition key: a text has quotes of its own
+within those of the shell; 0x… gives the bytes of a value.
+
+Changes: adds the partition to the control keyspace; a worker then measures it, and splits it if it
+is wide and can be copied exactly. `narrows splits show` says why it did not. With --dry-run the
+command itself measures it, by reading all of it at consistency ALL, and changes nothing.
+Undo: narrows splits rollback, once the worker guards or copies it.")]
+pub struct Add {
+    /// keyspace.table, spelled as in Cassandra
+    pub table: String,
+    /// The partition key: one CQL literal per column
+    #[arg(required = true, allow_negative_numbers = true)]
+    pub key: Vec<String>,
+    /// Only plan it: read it and print the plan, write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// With --dry-run: print the plan as one JSON object
+    #[arg(long, requires = "dry_run")]
+    pub json: bool,
+}
+
+pub(super) async fn add(control: &Control<'_>, command: &Add) -> anyhow::Result<String> {
     if command.dry_run {
-        return dry_run(config, control, command).await;
+        return dry_run::dry_run(control, command).await;
     }
-    let partition = control
-        .partition(&command.table, &command.key, KeyForm::Cql)
-        .await?;
+    let partition = control.partition(&command.table, &command.key, KeyForm::Cql);
+    let partition = partition.await?;
     let id = partition.id();
     let found = Found {
         bytes: None,
@@ -30,13 +56,9 @@ pub(super) async fn add(
             let split = control.store.read_split(&id).await?;
             Ok(known(&partition, split.as_ref()))
         }
-        Detected::NotYet => {
-            let text = format!("{} is not tried again yet", partition.name());
-            Err(SplitsError::Refused(text))
-        }
+        Detected::NotYet => bail!("{} is not tried again yet", partition.name()),
         Detected::Retired => {
-            let text = "the table is being moved to more shards; try again once that is done";
-            Err(SplitsError::Refused(text.to_owned()))
+            bail!("the table is being moved to more shards; try again once that is done")
         }
     }
 }
@@ -55,19 +77,14 @@ fn nominated(partition: &Partition, generation: i32) -> String {
     )
 }
 
-/// Why nothing comes of it for now, and what to do about that.
+/// Why nothing is split for now, and the command that changes that.
 pub(super) fn hindrance(table: &WatchedTable) -> Option<String> {
     let name = &table.name;
     let (why, what) = match (table.mode, table.paused) {
         (Mode::Serve, false) => return None,
         (Mode::Serve, true) => ("is paused", format!("narrows splits resume {name}")),
-        (mode @ (Mode::Off | Mode::Detect), _) => {
-            let why = match mode {
-                Mode::Off => "is in mode off",
-                _ => "is in mode detect",
-            };
-            (why, format!("narrows mode {name} serve"))
-        }
+        (Mode::Off, _) => ("is in mode off", format!("narrows mode {name} serve")),
+        (Mode::Detect, _) => ("is in mode detect", format!("narrows mode {name} serve")),
     };
     Some(format!(
         "but the table {why}, so nothing is split until: {what}\n"
@@ -81,17 +98,17 @@ fn known(partition: &Partition, split: Option<&Split>) -> String {
         Some(split) if split.standing.state == State::Completed => {
             "is split already, and in service"
         }
-        Some(split) if stage::is_under_way(split.standing.state) => "is on its way already",
-        _ => "was just changed by another",
+        Some(split) if stage::is_under_way(split.standing.state) => "is in progress already",
+        _ => "was changed by another process just now",
     };
     format!("{name} {what}; nothing was changed\nto see it: narrows splits show {arguments}\n")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::key::tests::{sensor_and_day, words};
     use super::super::stage::tests::split;
     use super::*;
+    use crate::cli::control::tests::partition;
     use crate::schema::names::TableName;
 
     #[test]
@@ -114,29 +131,22 @@ mod tests {
 
     #[test]
     fn a_known_split_is_told_by_what_it_is() {
-        let columns = sensor_and_day();
-        let key = columns.read(&words(&["'s1'", "7"])).expect("right");
-        let table = WatchedTable::new(TableName::new("p", "t"));
-        let partition = Partition {
-            row: crate::wide_row::store::WatchedRow::unseen(table),
-            columns,
-            key,
-        };
+        let partition = partition();
         for (state, text) in [
             (State::Completed, "is split already, and in service"),
-            (State::Copying, "is on its way already"),
-            (State::Failed, "was just changed by another"),
+            (State::Copying, "is in progress already"),
+            (State::Failed, "was changed by another process just now"),
         ] {
             assert_eq!(
                 known(&partition, Some(&split(state))),
                 format!(
-                    "p.t 's1', 7 {text}; nothing was changed\nto see it: narrows splits show p.t \"'s1'\" 7\n"
+                    "plant.reading 's1', 7 {text}; nothing was changed\nto see it: narrows splits show plant.reading \"'s1'\" 7\n"
                 )
             );
         }
         let first = nominated(&partition, 5);
         assert!(
-            first.starts_with("p.t 's1', 7 is nominated, as generation 5\na worker"),
+            first.starts_with("plant.reading 's1', 7 is nominated, as generation 5\na worker"),
             "{first}"
         );
     }

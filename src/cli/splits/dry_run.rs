@@ -1,40 +1,46 @@
-//! `narrows splits add --dry-run`: reads and plans a partition as a worker would, and tells the plan. Nothing is written: no
+//! `narrows splits add --dry-run`: reads and plans a partition as a worker would, and prints the plan. Writes nothing: no
 //! nomination, no table, no layout.
-
-mod json;
-mod text;
 
 use std::time::Duration;
 
-use super::arguments::{Add, KeyForm};
-use super::key::KeyError;
-use super::live::{Live, rate};
-use super::{Control, Partition, SplitsError, originals};
-use crate::cli::explain::lines::{counted, size};
-use crate::config::Config;
+use anyhow::{Context as _, anyhow, bail};
+use serde::Serialize;
+
+use super::add::{Add, hindrance};
+use super::{show, stage};
+use crate::cli::control::{Control, Partition};
+use crate::cli::format::{self, Lines, counted, rate, size};
+use crate::cli::key::{KeyError, KeyForm};
+use crate::cli::terminal::Live;
+use crate::cli::{constant, moment};
 use crate::pipeline;
 use crate::pipeline::original::scan::ScanError;
+use crate::pipeline::plan::strategy::PartitionSplitStrategy;
 use crate::pipeline::plan::{Draft, Planning, StageError, Verdict};
 use crate::pipeline::run::report::{Halt, Reporting, now_seconds};
 use crate::pipeline::settle::Settle;
+use crate::schema::bucket::Bucket;
 use crate::schema::{ClusteringColumn, TableSchema};
 use crate::wide_row::clock::unix_millis;
+use crate::wide_row::state::State;
 use crate::wide_row::store::{ClusterPatience, Prospect, Split, StoreError};
 
-/// Copying reads a partition again and writes it, and comparing reads both sides.
+/// Of more buckets, the middle ones are left out.
+const BUCKETS_MAX: usize = 16;
+/// Planning reads the partition; copying reads and writes it; comparing reads both sides.
 const READINGS: u32 = 5;
 
-/// What would become of a partition.
+/// What a worker would do with a partition.
 struct Plan<'a> {
     partition: &'a Partition,
     clustering: &'a [ClusteringColumn],
     outcome: Outcome,
-    /// `None`: the table stands against it, so it was not read.
+    /// `None`: the table cannot be split, so the partition was not read.
     draft: Option<Draft>,
-    /// How long the whole split would take, about.
+    /// An estimate of how long the whole split would take.
     about: Option<Duration>,
     table: Option<Prospect>,
-    /// What is known of it already.
+    /// The record of an earlier or current split.
     split: Option<Split>,
 }
 
@@ -42,31 +48,25 @@ struct Plan<'a> {
 enum Outcome {
     Split,
     NotWide,
-    /// With the time at which that may be otherwise.
+    /// With the time of the next attempt, if there is one.
     Refused(String, Option<i64>),
     Fails(&'static str),
 }
 
-pub(super) async fn dry_run(
-    config: &Config,
-    control: &Control,
-    command: &Add,
-) -> Result<String, SplitsError> {
+pub(super) async fn dry_run(control: &Control<'_>, command: &Add) -> anyhow::Result<String> {
     let row = control.table(&command.table).await?;
-    let obstacle = control.store.obstacle(&row.table.name).await?;
+    let name = &row.table.name;
+    let obstacle = control.store.obstacle(name).await?;
     let partition = control.partition(&command.table, &command.key, KeyForm::Cql);
-    let partition = match (partition.await, &obstacle) {
-        // Without columns there is no key, but there is a reason.
-        (Err(SplitsError::Key(KeyError::NoColumns)), Some(reason)) => {
-            let text = format!("{} cannot be split: {reason}", row.table.name);
-            return Err(SplitsError::Refused(text));
+    let partition = partition.await.map_err(|error| match &obstacle {
+        // The table's obstacle explains more than its unknown columns.
+        Some(reason) if error.downcast_ref() == Some(&KeyError::NoColumns) => {
+            anyhow!("{name} cannot be split: {reason}")
         }
-        (partition, _) => partition?,
-    };
+        _ => error,
+    })?;
     let split = control.store.read_split(&partition.id()).await?;
-    let described = control.store.describe(&row.table.name).await?;
-    let gone = || SplitsError::NoTable(row.table.name.clone());
-    let schema = described.schema.ok_or_else(gone)?;
+    let schema = control.schema(name).await?;
     let mut plan = Plan {
         partition: &partition,
         clustering: &schema.clustering,
@@ -78,29 +78,29 @@ pub(super) async fn dry_run(
     };
     match obstacle {
         Some(reason) => plan.outcome = Outcome::Refused(reason, None),
-        None => read(config, control, &schema, &mut plan).await?,
+        None => read(control, &schema, &mut plan).await?,
     }
     Ok(match command.json {
-        true => json::line(&plan),
-        false => text::compose(&plan, unix_millis()),
+        true => format::json(&Document::new(&plan)),
+        false => compose(&plan, unix_millis()),
     })
 }
 
 async fn read(
-    config: &Config,
-    control: &Control,
+    control: &Control<'_>,
     schema: &TableSchema,
     plan: &mut Plan<'_>,
-) -> Result<(), SplitsError> {
-    let requests = originals::requests(config).await?;
+) -> anyhow::Result<()> {
+    let requests = control.originals().await?;
     let settings = &plan.partition.row.table;
-    let key = &plan.partition.key;
-    let of_it = pipeline::original::partition::Partition::new(schema, key);
-    let wrong = || SplitsError::Refused("the key is not one of this table".to_owned());
+    let partition = pipeline::original::partition::Partition::new(schema, &plan.partition.key);
+    let Some(partition) = partition else {
+        bail!("this is not a partition key of the table");
+    };
     let planning = Planning {
         requests: &requests,
         schema,
-        partition: &of_it.ok_or_else(wrong)?,
+        partition: &partition,
         settings,
         now: now_seconds(),
     };
@@ -112,37 +112,35 @@ async fn read(
             plan.outcome = Outcome::Refused(error.to_string(), None);
             return Ok(());
         }
-        planned => planned?,
+        planned => planned.context("the table cannot be read")?,
     };
     let patience = patience(control).await?;
     let found = plan.split.as_ref().and_then(|split| split.detected_at);
-    let verdict = planning.judge(
-        &draft,
-        found.unwrap_or_else(unix_millis),
-        patience.hint_window,
-    );
-    plan.outcome = match verdict {
+    let found = found.unwrap_or_else(unix_millis);
+    plan.outcome = match planning.judge(&draft, found, patience.hint_window) {
         Verdict::Split => Outcome::Split,
         Verdict::NotWide => Outcome::NotWide,
         Verdict::Open(open) => Outcome::Refused(open.reason, Some(open.closed_at)),
-        Verdict::Disordered => Outcome::Fails("its rows came in another order than they should"),
+        Verdict::Disordered => Outcome::Fails("its rows arrived in the wrong order"),
     };
-    let settle = Settle::new(config, patience).time(&control.store).await?;
+    let settle = Settle::new(control.config, patience)
+        .time(&control.store)
+        .await?;
     plan.about = Some(settle + READINGS * live.elapsed());
     plan.table = Some(control.store.expected_split_table(schema).await?);
     plan.draft = Some(draft);
     Ok(())
 }
 
-/// Cassandra's defaults where it may not be asked, as a worker takes them.
-async fn patience(control: &Control) -> Result<ClusterPatience, SplitsError> {
+/// As a worker does: Cassandra's defaults if the role may not read the settings.
+async fn patience(control: &Control<'_>) -> Result<ClusterPatience, StoreError> {
     match control.store.read_patience().await {
         Err(StoreError::Refused(_)) => Ok(ClusterPatience::default()),
-        other => Ok(other?),
+        other => other,
     }
 }
 
-/// Writes nothing down: it is only shown.
+/// Shows progress instead of storing it.
 struct Telling<'a>(&'a Live);
 
 impl Reporting for Telling<'_> {
@@ -157,6 +155,186 @@ impl Reporting for Telling<'_> {
             format!("reading: {rows}, {}, {rate}", size(bytes))
         });
         Ok(())
+    }
+}
+
+fn compose(plan: &Plan<'_>, now: i64) -> String {
+    let mut lines = Lines::default();
+    lines.add("partition", plan.partition.full_name());
+    if let Some(split) = &plan.split {
+        let (state, generation) = (split.standing.state.as_str(), split.standing.generation);
+        let past = match stage::is_past(split) {
+            true => ", out of service with its whole table",
+            false => "",
+        };
+        lines.add(
+            "is now",
+            format!("{state} at generation {generation}{past}"),
+        );
+    }
+    if let Some(draft) = &plan.draft {
+        let (rows, bytes) = (counted(draft.row_count, "row"), size(draft.byte_count));
+        let newest = show::newest_write(draft.data().newest_write_micros, now);
+        lines.add("has", format!("{rows}, {bytes}{newest}"));
+    }
+    lines.add("decision", decision(plan, now));
+    let mut listed = String::new();
+    if plan.is_planned() {
+        if let Some(prospect) = &plan.table {
+            let what = match prospect.exists {
+                true => "which exists",
+                false => "which would be made",
+            };
+            let (keyspace, table) = (&plan.partition.row.table.name.keyspace, &prospect.name);
+            lines.add("split table", format!("{keyspace}.{table}, {what}"));
+        }
+        if let Some(about) = plan.about.map(moment::span) {
+            let about = format!("about {about}, estimated from the time of this reading");
+            lines.add("takes", about);
+        }
+        if let Some(draft) = &plan.draft {
+            let all = draft.strategy.buckets();
+            let (count, strategy) = (counted(all.len(), "bucket"), draft.strategy.name());
+            lines.add("buckets", format!("{count}, by {strategy}"));
+            listed = show::buckets(all, BUCKETS_MAX, |bucket| first(bucket, plan.clustering));
+        }
+    }
+    lines.into_text() + &listed + &next(plan)
+}
+
+impl Plan<'_> {
+    /// There are buckets to show, even if the split has to wait.
+    fn is_planned(&self) -> bool {
+        match &self.outcome {
+            Outcome::Split => true,
+            Outcome::Refused(_, until) => until.is_some(),
+            Outcome::NotWide | Outcome::Fails(_) => false,
+        }
+    }
+}
+
+fn decision(plan: &Plan<'_>, now: i64) -> String {
+    let wide = size(plan.partition.row.table.wide_bytes);
+    match &plan.outcome {
+        Outcome::Split => "it would be split".to_owned(),
+        Outcome::NotWide => {
+            format!("it would not be split: NOT_WIDE, since wide_bytes of the table is {wide}")
+        }
+        Outcome::Refused(reason, None) => format!("it would not be split: REFUSED, {reason}"),
+        Outcome::Refused(reason, Some(until)) => {
+            let until = moment::stamp_and_distance(*until, now);
+            format!("it would not be split yet: REFUSED, {reason}; tried again at {until}")
+        }
+        Outcome::Fails(reason) => format!("the attempt would fail: FAILED, {reason}"),
+    }
+}
+
+fn first(bucket: &Bucket, clustering: &[ClusteringColumn]) -> String {
+    let values = firsts(bucket, clustering);
+    if values.is_empty() {
+        return "from the first row".to_owned();
+    }
+    let each = values.iter().zip(clustering);
+    let each = each.map(|(value, column)| format!("{} = {value}", column.column.name));
+    format!("from {}", each.collect::<Vec<_>>().join(", "))
+}
+
+/// The first row of a bucket as literals; none for the first bucket, which begins where the partition does.
+fn firsts(bucket: &Bucket, clustering: &[ClusteringColumn]) -> Vec<String> {
+    let values = bucket.first.iter().zip(clustering);
+    values
+        .map(|(value, column)| constant::show(value, &column.column.cql_type))
+        .collect()
+}
+
+fn next(plan: &Plan<'_>) -> String {
+    let mut text = "nothing was written".to_owned();
+    let state = plan.split.as_ref().filter(|split| !stage::is_past(split));
+    match state.map(|split| split.standing.state) {
+        Some(State::Completed) => text.push_str("; it is split already, and in service\n"),
+        Some(state) if stage::is_under_way(state) => {
+            text.push_str("; it is in progress already\n");
+        }
+        _ if plan.outcome == Outcome::Split => {
+            let arguments = plan.partition.arguments();
+            text.push_str(&format!("; to split it: narrows splits add {arguments}\n"));
+            text.push_str(&hindrance(&plan.partition.row.table).unwrap_or_default());
+        }
+        _ => text.push('\n'),
+    }
+    text
+}
+
+/// The plan for programs.
+#[derive(Serialize)]
+struct Document<'a> {
+    table: String,
+    key: Vec<String>,
+    partition_key: String,
+    is_now: Option<&'static str>,
+    would_be: &'static str,
+    reason: Option<&'a str>,
+    not_before: Option<String>,
+    rows: Option<u64>,
+    bytes: Option<u64>,
+    wide_bytes: u64,
+    newest_write: Option<String>,
+    split_table: Option<&'a str>,
+    split_table_exists: Option<bool>,
+    seconds: Option<u64>,
+    buckets: Vec<PlannedBucket>,
+}
+
+#[derive(Serialize)]
+struct PlannedBucket {
+    first: Vec<String>,
+    rows: u64,
+    bytes: u64,
+}
+
+impl<'a> Document<'a> {
+    fn new(plan: &'a Plan<'_>) -> Self {
+        let partition = plan.partition;
+        let (state, reason, not_before) = match &plan.outcome {
+            Outcome::Split => (State::Planned, None, None),
+            Outcome::NotWide => (State::NotWide, None, None),
+            Outcome::Refused(reason, until) => (State::Refused, Some(reason.as_str()), *until),
+            Outcome::Fails(reason) => (State::Failed, Some(*reason), None),
+        };
+        let draft = plan.draft.as_ref();
+        let newest = draft.and_then(|draft| draft.data().newest_write_micros);
+        let is_planned = plan.is_planned();
+        let planned = draft.filter(|_| is_planned);
+        let buckets = planned.map_or(&[][..], |draft| draft.strategy.buckets());
+        let prospect = plan.table.as_ref().filter(|_| is_planned);
+        let now = plan.split.as_ref();
+        Self {
+            table: partition.row.table.name.to_string(),
+            key: partition.columns.literals(&partition.key),
+            partition_key: constant::hex(partition.key.bytes()),
+            is_now: now.map(|split| split.standing.state.as_str()),
+            would_be: state.as_str(),
+            reason,
+            not_before: not_before.and_then(moment::iso),
+            rows: draft.map(|draft| draft.row_count),
+            bytes: draft.map(|draft| draft.byte_count),
+            wide_bytes: partition.row.table.wide_bytes,
+            newest_write: newest.and_then(|micros| moment::iso(micros.div_euclid(1000))),
+            split_table: prospect.map(|prospect| prospect.name.as_str()),
+            split_table_exists: prospect.map(|prospect| prospect.exists),
+            seconds: plan
+                .about
+                .filter(|_| is_planned)
+                .map(|about| about.as_secs()),
+            buckets: buckets
+                .iter()
+                .map(|bucket| PlannedBucket {
+                    first: firsts(bucket, plan.clustering),
+                    rows: bucket.row_count,
+                    bytes: bucket.byte_count,
+                })
+                .collect(),
+        }
     }
 }
 

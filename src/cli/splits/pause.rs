@@ -1,25 +1,53 @@
 //! `narrows splits pause` and `narrows splits resume`: whether splits of a table begin their next stage.
 
-use super::{Control, SplitsError};
+use clap::Args;
 
-pub(super) async fn pause(control: &Control, table: &str) -> Result<String, SplitsError> {
+use crate::cli::control::{Control, no_longer_watched};
+
+/// Stop work on the splits of a table; reads go on
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  narrows splits pause plant.reading
+
+Changes: one row of the control keyspace. No split of the table begins another stage; stages in
+progress stop at their next checkpoint, or end. Splits in service go on answering reads, and writes
+are checked as before. Undo: narrows splits resume plant.reading")]
+pub struct Pause {
+    /// keyspace.table, spelled as in Cassandra
+    pub table: String,
+}
+
+/// Continue work on the splits of a paused table
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  narrows splits resume plant.reading
+
+Changes: one row of the control keyspace. Workers continue the splits within a few seconds, each
+from its last checkpoint. Undo: narrows splits pause plant.reading")]
+pub struct Resume {
+    /// keyspace.table, spelled as in Cassandra
+    pub table: String,
+}
+
+pub(super) async fn pause(control: &Control<'_>, table: &str) -> anyhow::Result<String> {
     let was = set(control, table, true).await?;
     Ok(paused(table, was))
 }
 
-pub(super) async fn resume(control: &Control, table: &str) -> Result<String, SplitsError> {
+pub(super) async fn resume(control: &Control<'_>, table: &str) -> anyhow::Result<String> {
     let was = set(control, table, false).await?;
     Ok(resumed(table, was))
 }
 
-/// Writes it also where it is so already: that is known only when a change of ours returned. Says what it was.
-async fn set(control: &Control, table: &str, paused: bool) -> Result<bool, SplitsError> {
+/// Returns what it was. Writes even if it is the same: only an LWT of our own that applied proves it.
+async fn set(control: &Control<'_>, table: &str, paused: bool) -> anyhow::Result<bool> {
     let row = control.table(table).await?;
-    if control.store.set_paused(&row.table.name, paused).await? {
-        return Ok(row.table.paused);
+    match control.store.set_paused(&row.table.name, paused).await? {
+        true => Ok(row.table.paused),
+        false => Err(no_longer_watched(table)),
     }
-    let text = format!("{table} is not watched any more");
-    Err(SplitsError::Refused(text))
 }
 
 fn paused(table: &str, was: bool) -> String {
@@ -29,15 +57,15 @@ fn paused(table: &str, was: bool) -> String {
     };
     format!(
         "{table} {first}\n\
-         reads go on, from splits that are in service too, and writes are checked as before\n\
-         to go on: narrows splits resume {table}\n"
+         splits in service go on answering reads, and writes are checked as before\n\
+         to let it go on: narrows splits resume {table}\n"
     )
 }
 
 fn resumed(table: &str, was: bool) -> String {
     match was {
         true => format!(
-            "{table} goes on: workers take up its splits within a few seconds, where they were\n\
+            "{table} goes on: workers continue its splits within a few seconds, where they stopped\n\
              to follow them: narrows splits watch {table}\n"
         ),
         false => format!("{table} was not paused\n"),
@@ -53,8 +81,8 @@ mod tests {
         assert_eq!(
             paused("p.t", false),
             "p.t is paused: no split of it begins another stage\n\
-             reads go on, from splits that are in service too, and writes are checked as before\n\
-             to go on: narrows splits resume p.t\n"
+             splits in service go on answering reads, and writes are checked as before\n\
+             to let it go on: narrows splits resume p.t\n"
         );
         assert!(paused("p.t", true).starts_with("p.t was paused already\n"));
         assert!(resumed("p.t", true).contains("narrows splits watch p.t\n"));

@@ -1,77 +1,107 @@
-//! `narrows splits rollback`: takes one split, or all of a table, out of service at once. Nothing is removed here: buckets
-//! go a day later, by the pipeline.
+//! `narrows splits rollback`: takes one split, or all splits of a table, out of service at once. Removes nothing: workers
+//! remove the buckets a day later.
 
-use std::io::{IsTerminal, stdin};
+use anyhow::{anyhow, bail};
+use clap::Args;
 
-use super::arguments::Rollback;
-use super::{Control, Partition, SplitsError, stage};
-use crate::cli;
+use super::stage;
+use crate::cli::confirm::confirm;
+use crate::cli::control::{Control, Partition};
+use crate::cli::key::KeyForm;
 use crate::watched::WatchedTable;
 use crate::wide_row::state::{INVALIDATED_FROM, State};
 use crate::wide_row::store::{Outcome, Split};
 
+/// Take one split, or all splits of a table, out of service at once
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  narrows splits rollback plant.reading \"'s1'\" 7
+  narrows splits rollback --all plant.reading
+  narrows splits rollback --all plant.reading --yes       in a script
+
+Changes: the control keyspace. From then on the original answers; it has every row and was never
+changed. Workers remove the buckets after a day. A partition that is found wide again is split
+again; `narrows splits add` does so at once, by copying the partition again.
+
+The rollback of one split asks nothing. --all asks first, because reads of every wide partition of
+the table become slow at once; without a terminal it refuses unless --yes is given. To switch reads
+back and forth quickly, use `narrows mode`, which keeps the splits.")]
+pub struct Rollback {
+    /// keyspace.table, spelled as in Cassandra
+    pub table: String,
+    /// The partition key: one CQL literal per column
+    #[arg(
+        required_unless_present = "all",
+        conflicts_with = "all",
+        allow_negative_numbers = true
+    )]
+    pub key: Vec<String>,
+    /// All splits of the table
+    #[arg(long)]
+    pub all: bool,
+    /// With --all: do not ask
+    #[arg(short, long)]
+    pub yes: bool,
+    /// How the key is written
+    #[arg(long, value_enum, default_value_t = KeyForm::Cql, value_name = "FORM")]
+    pub keys: KeyForm,
+}
+
 const REASON: &str = "rolled back by hand";
-/// Each is lost only to a worker that moved the split meanwhile.
+/// An attempt fails only if a worker moved the split meanwhile.
 const ATTEMPTS_MAX: usize = 5;
 
-pub(super) async fn rollback(control: &Control, command: &Rollback) -> Result<String, SplitsError> {
+pub(super) async fn rollback(control: &Control<'_>, command: &Rollback) -> anyhow::Result<String> {
     if command.all {
         return all(control, command).await;
     }
-    let partition = control
-        .partition(&command.table, &command.key, command.keys)
-        .await?;
-    one(control, &partition).await
-}
-
-async fn one(control: &Control, partition: &Partition) -> Result<String, SplitsError> {
+    let partition = control.partition(&command.table, &command.key, command.keys);
+    let partition = partition.await?;
     let id = partition.id();
     for _ in 0..ATTEMPTS_MAX {
         let Some(split) = control.store.read_split(&id).await? else {
-            let text = format!(
+            bail!(
                 "no split of {} is known; the original answers, and there is nothing to roll back",
                 partition.name()
             );
-            return Err(SplitsError::Refused(text));
         };
         let standing = split.standing;
         if stage::is_past(&split) || !INVALIDATED_FROM.contains(&standing.state) {
-            return not_in_service(partition, &split);
+            return not_in_service(&partition, &split);
         }
         let generation = standing.generation;
         match control.store.invalidate(&id, generation, REASON).await? {
-            Outcome::Applied(_) => return Ok(rolled_back(partition, standing.state)),
+            Outcome::Applied(_) => return Ok(rolled_back(&partition, standing.state)),
             Outcome::Lost => {}
         }
     }
-    let text = "the split changes all the time; try again".to_owned();
-    Err(SplitsError::Refused(text))
+    Err(anyhow!("a worker keeps changing the split; try again"))
 }
 
-/// What could not be rolled back because nothing is read from it.
-fn not_in_service(partition: &Partition, split: &Split) -> Result<String, SplitsError> {
+/// Why there is nothing to roll back; an error if the split is still in progress.
+fn not_in_service(partition: &Partition, split: &Split) -> anyhow::Result<String> {
     let (name, table) = (partition.name(), &partition.row.table.name);
-    let state = split.standing.state;
+    let state = split.standing.state.as_str();
     if stage::is_past(split) {
         return Ok(format!(
             "{name} went out of service with its whole table already; the original answers\n"
         ));
     }
-    if state.is_end() {
-        let state = state.as_str();
+    if split.standing.state.is_end() {
         return Ok(format!(
             "{name} is {state}: it is not in service, and the original answers already\n"
         ));
     }
-    let state = state.as_str();
-    Err(SplitsError::Refused(format!(
+    Err(anyhow!(
         "{name} is {state}: nothing is read from it yet, so there is nothing to roll back; \
          to keep it from going on: narrows splits pause {table}"
-    )))
+    ))
 }
 
 fn rolled_back(partition: &Partition, from: State) -> String {
     let (name, arguments) = (partition.name(), partition.arguments());
+    let table = &partition.row.table.name;
     let first = match from {
         State::Completed => "is out of service: from now on the original answers",
         State::Invalidated => "was out of service already; the original answers",
@@ -80,36 +110,27 @@ fn rolled_back(partition: &Partition, from: State) -> String {
     format!(
         "{name} {first}\n\
          its buckets are removed after a day; the original was never changed\n\
-         it may be split again when it is found wide again; at once: narrows splits add {arguments}\n\
-         to keep the whole table from being split: narrows splits pause {}\n",
-        partition.row.table.name
+         it is split again when it is found wide again; at once: narrows splits add {arguments}\n\
+         to keep the whole table from being split: narrows splits pause {table}\n"
     )
 }
 
-async fn all(control: &Control, command: &Rollback) -> Result<String, SplitsError> {
-    let row = control.table(&command.table).await?;
-    let table = &row.table;
-    if !command.yes && stdin().is_terminal() && !confirmed(table) {
-        return Err(SplitsError::NotConfirmed);
-    }
-    control
-        .store
-        .take_out_of_service(&table.name, table.shards)
-        .await?;
-    Ok(all_rolled_back(table))
+async fn all(control: &Control<'_>, command: &Rollback) -> anyhow::Result<String> {
+    let table = control.table(&command.table).await?.table;
+    confirm(command.yes, &consequences(&table))?;
+    let store = &control.store;
+    store.take_out_of_service(&table.name, table.shards).await?;
+    Ok(all_rolled_back(&table))
 }
 
-/// Asks on the terminal. Whoever answers nothing has not said yes.
-fn confirmed(table: &WatchedTable) -> bool {
+fn consequences(table: &WatchedTable) -> String {
     let name = &table.name;
-    cli::print_error(&format!(
-        "All splits of {name} go out of service, and all reads of them to the originals.\n\
-         That is exact, but reads of wide partitions become as slow as they were.\n\
-         Type yes to go on: "
-    ));
-    let mut answer = String::new();
-    let read = stdin().read_line(&mut answer);
-    read.is_ok() && answer.trim().eq_ignore_ascii_case("yes")
+    format!(
+        "All splits of {name} go out of service, and the originals answer all reads.\n\
+         The answers stay the same, but reads of wide partitions become as slow as they were.\n\
+         No command puts these splits back: to undo it, partitions are copied again, when they are found wide\n\
+         again or with narrows splits add. To switch reads back and forth, use narrows mode {name} detect.\n"
+    )
 }
 
 fn all_rolled_back(table: &WatchedTable) -> String {
@@ -123,22 +144,9 @@ fn all_rolled_back(table: &WatchedTable) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::key::tests::{sensor_and_day, words};
     use super::super::stage::tests::split;
     use super::*;
-    use crate::schema::names::TableName;
-    use crate::wide_row::store::WatchedRow;
-
-    fn partition() -> Partition {
-        let columns = sensor_and_day();
-        let key = columns.read(&words(&["'s1'", "7"])).expect("right");
-        let table = WatchedTable::new(TableName::new("plant", "reading"));
-        Partition {
-            row: WatchedRow::unseen(table),
-            columns,
-            key,
-        }
-    }
+    use crate::cli::control::tests::partition;
 
     #[test]
     fn what_happened_and_what_may_follow_is_said() {
@@ -146,13 +154,18 @@ mod tests {
             rolled_back(&partition(), State::Completed),
             "plant.reading 's1', 7 is out of service: from now on the original answers\n\
              its buckets are removed after a day; the original was never changed\n\
-             it may be split again when it is found wide again; at once: narrows splits add plant.reading \"'s1'\" 7\n\
+             it is split again when it is found wide again; at once: narrows splits add plant.reading \"'s1'\" 7\n\
              to keep the whole table from being split: narrows splits pause plant.reading\n"
         );
         let copying = rolled_back(&partition(), State::Copying);
         assert!(copying.contains("is not copied any further"), "{copying}");
         let all = all_rolled_back(&partition().row.table);
         assert!(all.contains("narrows mode plant.reading off\n"), "{all}");
+        let asked = consequences(&partition().row.table);
+        assert!(
+            asked.contains("to undo it, partitions are copied again"),
+            "{asked}"
+        );
     }
 
     #[test]

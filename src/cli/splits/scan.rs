@@ -1,19 +1,20 @@
-//! `narrows splits scan`: looks through a whole table for wide partitions, and nominates them if that is asked for. Reads the
-//! original at the pace of the pipeline's throttle; ends with what was found when somebody leaves.
-
-mod text;
+//! `narrows splits scan`: looks through a whole table for wide partitions, and nominates them on request. Reads the original
+//! at the pace of the pipeline's throttle; Ctrl-C ends it with what it has found.
 
 use std::time::Duration;
 
+use anyhow::{Context as _, ensure};
+use clap::Args;
+use serde::Serialize;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::arguments::Scan;
-use super::key::KeyColumns;
-use super::live::{Live, rate};
-use super::{Control, SplitsError, constant, moment, originals};
+use super::add::hindrance;
 use crate::cli;
-use crate::cli::explain::lines::{counted, size};
-use crate::config::Config;
+use crate::cli::control::Control;
+use crate::cli::format::{self, counted, rate, size};
+use crate::cli::key::KeyColumns;
+use crate::cli::terminal::Live;
+use crate::cli::{constant, moment};
 use crate::pipeline::original::survey::{Counted, Survey, Surveyed, Wide};
 use crate::pipeline::plan::StageError;
 use crate::pipeline::run::report::now_seconds;
@@ -21,12 +22,41 @@ use crate::schema::names::PartitionKey;
 use crate::watched::WatchedTable;
 use crate::wide_row::store::{Detected, SplitId, Store, StoreError};
 
-use super::list::json;
+/// At most this many unreadable partitions are named.
+const UNREADABLE_MAX: usize = 10;
 
-/// One that is shown.
+/// Look through a whole table for wide partitions
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  narrows splits scan plant.reading                   list wide partitions and their state
+  narrows splits scan plant.reading --nominate        nominate each one as it is found
+  narrows splits scan plant.reading --json | jq -r '.key | join(\",\")'
+
+Proxies find wide partitions when clients read them; this command finds the others. It reads every
+partition once at consistency ONE, and only the first wide_bytes of a wide one, with the pauses of
+pipeline.throttle and no faster than pipeline.bytes_per_second. Ctrl-C ends it with what it has
+found.
+
+Changes: nothing; with --nominate, it adds the partitions to the control keyspace, and workers split
+them.")]
+pub struct Scan {
+    /// keyspace.table, spelled as in Cassandra
+    pub table: String,
+    /// Nominate the partitions that it finds
+    #[arg(long)]
+    pub nominate: bool,
+    /// Stop after this many
+    #[arg(short, long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub limit: u32,
+    /// One JSON object per line
+    #[arg(long)]
+    pub json: bool,
+}
+
 struct Shown {
     wide: Wide,
-    /// What is known of it, or has become of its nomination.
+    /// The state of its split, or the result of its nomination.
     state: String,
 }
 
@@ -35,7 +65,7 @@ struct Shown {
 enum End {
     Whole,
     Limit,
-    /// Somebody left, or the cluster failed, when this share of the ring was looked at.
+    /// By Ctrl-C or an error, after this share of the ring.
     Early(f64),
 }
 
@@ -45,7 +75,7 @@ impl Default for End {
     }
 }
 
-/// All that a scan found.
+/// The findings of a scan.
 #[derive(Default)]
 struct Seen {
     shown: Vec<Shown>,
@@ -54,60 +84,54 @@ struct Seen {
     end: End,
 }
 
-pub(super) async fn scan(
-    config: &Config,
-    control: &Control,
-    command: &Scan,
-) -> Result<String, SplitsError> {
+pub(super) async fn scan(control: &Control<'_>, command: &Scan) -> anyhow::Result<String> {
     let row = control.table(&command.table).await?;
     let (store, table) = (&control.store, &row.table);
-    if let Some(reason) = store.obstacle(&table.name).await? {
-        let text = format!("no partition of {} can be split: {reason}", table.name);
-        return Err(SplitsError::Refused(text));
+    let name = &table.name;
+    if let Some(reason) = store.obstacle(name).await? {
+        anyhow::bail!("no partition of {name} can be split: {reason}");
     }
-    if !store.has_murmur3_tokens().await? {
-        let text = "only clusters with the Murmur3Partitioner can be scanned; nominate partitions one by one: narrows splits add";
-        return Err(SplitsError::Refused(text.to_owned()));
-    }
-    let schema = store.describe(&table.name).await?.schema;
-    let schema = schema.ok_or_else(|| SplitsError::NoTable(table.name.clone()))?;
-    let largest = store.largest_partition(&table.name).await;
-    let leaving = signal(SignalKind::interrupt());
-    let leaving = leaving
-        .map_err(|error| SplitsError::Refused(format!("Ctrl-C cannot be noticed: {error}")))?;
-    cli::print_error(&text::heading(table, largest));
-    let requests = originals::requests(config).await?;
+    ensure!(
+        store.has_murmur3_tokens().await?,
+        "only clusters with the Murmur3Partitioner can be scanned; nominate partitions one by one: narrows splits add"
+    );
+    let schema = control.schema(name).await?;
+    let largest = store.largest_partition(name).await;
+    let leaving = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
+    cli::print_error(&heading(table, largest));
+    let requests = control.originals().await?;
     let survey = Survey::new(&requests, &schema, table.wide_bytes, now_seconds());
     let live = Live::new();
     let mut seen = Seen::default();
     let looked = look((store, table, command), (survey, &live, leaving), &mut seen).await;
     live.clear();
     let columns = KeyColumns::new(Some(&schema));
-    let notes = text::notes(table, command.nominate, &seen, &columns);
+    let notes = notes(table, command.nominate, &seen, &columns);
     let found = match command.json {
         true => {
             cli::print_error(&notes);
-            lines(table, &columns, &seen.shown)
+            let rows = seen.shown.iter().map(|one| Row::new(table, &columns, one));
+            rows.map(|row| format::json(&row)).collect()
         }
-        false => text::table(&seen.shown, &columns) + &notes,
+        false => listed(&seen.shown, &columns) + &notes,
     };
     if let Err(error) = looked {
-        // What was found until then is worth telling, too.
+        // The findings before the error are still useful.
         cli::print(&found);
         return Err(error);
     }
     Ok(found)
 }
 
-/// Until the end of the table, until there are as many as wanted, or until somebody leaves.
+/// Until the end of the table, the limit, or Ctrl-C.
 async fn look(
     (store, table, command): (&Store, &WatchedTable, &Scan),
     (mut survey, live, mut leaving): (Survey<'_>, &Live, Signal),
     seen: &mut Seen,
-) -> Result<(), SplitsError> {
+) -> anyhow::Result<()> {
     loop {
         let page = tokio::select! {
-            page = survey.next() => page.map_err(StageError::from)?,
+            page = survey.next() => page.map_err(StageError::from).context("the table cannot be read")?,
             _ = leaving.recv() => return Ok(()),
         };
         seen.counted = survey.counted();
@@ -134,7 +158,7 @@ async fn look(
     }
 }
 
-/// Nominates it, if that is wanted, and says what is known of it then.
+/// Nominates it on request, and returns its state.
 async fn state(
     store: &Store,
     table: &WatchedTable,
@@ -165,7 +189,7 @@ fn progress(share: f64, read: Counted, wide: usize, elapsed: Duration) -> String
     let (bytes, rate) = (size(read.bytes), rate(read.bytes, elapsed));
     let left = elapsed.as_secs_f64() * (1.0 - share) / share;
     let left = Duration::try_from_secs_f64(left).ok();
-    // Of the first moments there is no telling.
+    // The first seconds say nothing about the rest.
     let left = left.filter(|_| elapsed > Duration::from_secs(5));
     let left = left.map(|left| format!(", about {} left", moment::span(left)));
     format!(
@@ -175,22 +199,137 @@ fn progress(share: f64, read: Counted, wide: usize, elapsed: Duration) -> String
     )
 }
 
-fn lines(table: &WatchedTable, columns: &KeyColumns, shown: &[Shown]) -> String {
-    let line = |one: &Shown| {
-        let key = columns.constants(&one.wide.key);
-        let key: Vec<String> = key.iter().map(|value| json::string(value)).collect();
-        let bytes = constant::hex(one.wide.key.bytes());
-        json::object(&[
-            ("table", json::string(&table.name.to_string())),
-            ("key", format!("[{}]", key.join(","))),
-            ("partition_key", json::string(&bytes)),
-            ("rows", one.wide.rows.to_string()),
-            ("bytes", one.wide.bytes.to_string()),
-            ("at_least", (!one.wide.is_whole).to_string()),
-            ("state", json::string(&one.state)),
-        ]) + "\n"
+/// One wide partition for programs.
+#[derive(Serialize)]
+struct Row<'a> {
+    table: String,
+    key: Vec<String>,
+    partition_key: String,
+    rows: u64,
+    bytes: u64,
+    at_least: bool,
+    state: &'a str,
+}
+
+impl<'a> Row<'a> {
+    fn new(table: &WatchedTable, columns: &KeyColumns, one: &'a Shown) -> Self {
+        let Wide {
+            key,
+            rows,
+            bytes,
+            is_whole,
+        } = &one.wide;
+        Self {
+            table: table.name.to_string(),
+            key: columns.literals(key),
+            partition_key: constant::hex(key.bytes()),
+            rows: *rows,
+            bytes: *bytes,
+            at_least: !is_whole,
+            state: &one.state,
+        }
+    }
+}
+
+/// What the scan costs, before it reads anything.
+fn heading(table: &WatchedTable, largest: Option<u64>) -> String {
+    let (name, wide) = (&table.name, size(table.wide_bytes));
+    let mut text = format!(
+        "reads every partition of {name} once, but only the first {wide} of larger ones; Ctrl-C ends it\n"
+    );
+    if let Some(largest) = largest {
+        let largest = size(largest);
+        text.push_str(&format!(
+            "the largest partition in a single SSTable has about {largest}; memtables and other SSTables may add to it\n"
+        ));
+    }
+    text
+}
+
+/// One line per partition below a line of names; empty without partitions.
+fn listed(shown: &[Shown], columns: &KeyColumns) -> String {
+    if shown.is_empty() {
+        return String::new();
+    }
+    let mut lines = vec![["KEY", "ROWS", "SIZE", "STATE"].map(str::to_owned)];
+    lines.extend(shown.iter().map(|one| {
+        let least = if one.wide.is_whole { "" } else { "≥ " };
+        [
+            columns.show(&one.wide.key),
+            format!("{least}{}", one.wide.rows),
+            format!("{least}{}", size(one.wide.bytes)),
+            one.state.clone(),
+        ]
+    }));
+    format::table(&lines, [false, true, true, false])
+}
+
+/// How much was read, what could not be read, and what to do next.
+fn notes(table: &WatchedTable, nominate: bool, seen: &Seen, columns: &KeyColumns) -> String {
+    let name = &table.name;
+    let read = seen.counted;
+    let (partitions, bytes) = (counted(read.partitions, "partition"), size(read.bytes));
+    let wide = size(table.wide_bytes);
+    let mut text = match seen.shown.len() {
+        0 => {
+            let largest = size(read.largest_bytes);
+            format!(
+                "no partition of {wide} or more among {partitions} of {name}; the largest has {largest}\n"
+            )
+        }
+        found => format!("{found} of {partitions} are wide; {bytes} were read\n"),
     };
-    shown.iter().map(line).collect()
+    match seen.end {
+        End::Whole => {}
+        End::Limit => {
+            let found = seen.shown.len();
+            text.push_str(&format!(
+                "stopped after {found}: there may be more; a larger --limit finds them\n"
+            ));
+        }
+        End::Early(share) => {
+            let percent = share * 100.0;
+            text.push_str(&format!(
+                "stopped at {percent:.1}% of the ring: there may be more\n"
+            ));
+        }
+    }
+    text.push_str(&unreadable(seen, columns));
+    if !seen.shown.is_empty() {
+        match nominate {
+            true => {
+                text.push_str(&hindrance(table).unwrap_or_default());
+                text.push_str(&format!("to follow them: narrows splits watch {name}\n"));
+            }
+            false => text.push_str(&format!(
+                "to nominate them: narrows splits scan {name} --nominate\n\
+                 to see what would be done with one: narrows splits add {name} key… --dry-run\n"
+            )),
+        }
+    }
+    text
+}
+
+fn unreadable(seen: &Seen, columns: &KeyColumns) -> String {
+    let all = &seen.unreadable;
+    if all.is_empty() {
+        return String::new();
+    }
+    let names = all.iter().take(UNREADABLE_MAX);
+    let names = names.map(|(token, key)| match key {
+        Some(key) => columns.show(key),
+        None => format!("at token {token}"),
+    });
+    let names = names.collect::<Vec<_>>().join("; ");
+    let more = match all.len().saturating_sub(UNREADABLE_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let count = counted(all.len(), "partition");
+    format!(
+        "{count} could not be read because of tombstones: {names}{more}\n\
+         they may be wide; Cassandra can read them again once their tombstones are compacted away\n"
+    )
 }
 
 #[cfg(test)]

@@ -1,34 +1,57 @@
-//! `narrows splits show`: all that is known of one split, what it means, and what somebody can do next.
+//! `narrows splits show`: everything known about one split, what it means, and what to do next.
 
-mod next;
+use clap::Args;
 
-use super::arguments::Show;
-use super::list::worker;
-use super::{Control, Partition, SplitsError, buckets, moment, stage};
-use crate::cli::explain::lines::{Lines, counted, size};
+use super::stage;
+use crate::cli::constant;
+use crate::cli::control::{Control, Partition};
+use crate::cli::format::{INDENT, Lines, counted, size};
+use crate::cli::key::KeyForm;
+use crate::cli::moment;
 use crate::schema::bucket::Bucket;
+use crate::watched::{Mode, WatchedTable};
 use crate::wide_row::clock::unix_millis;
 use crate::wide_row::layout::{Layout, LayoutId};
 use crate::wide_row::state::{PostSplitData, PreSplitData, State};
 use crate::wide_row::store::{Split, StoreError};
-use next::{meaning, what_next};
 
-/// Strategies make no more by default; of more, the first and the last are shown.
+/// Show everything known about one split, what it means and what to do next
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  narrows splits show plant.reading \"'s1'\" 7
+  narrows splits show plant.reading --keys hex 0x000273310000040000000700
+
+A key is given as CQL literals, one per column of the partition key: a text has quotes of its own
+within those of the shell; 0x… gives the bytes of a value.
+
+Changes: nothing.")]
+pub struct Show {
+    /// keyspace.table, spelled as in Cassandra
+    pub table: String,
+    /// The partition key: one CQL literal per column
+    #[arg(required = true, allow_negative_numbers = true)]
+    pub key: Vec<String>,
+    /// How the key is written
+    #[arg(long, value_enum, default_value_t = KeyForm::Cql, value_name = "FORM")]
+    pub keys: KeyForm,
+}
+
+/// Strategies make no more by default; the middle ones of more are left out.
 const BUCKETS_MAX: usize = 128;
 const BAR: usize = 24;
 
-/// What the control keyspace holds of a generation's layout.
+/// The layout of a generation in the control keyspace.
 enum Found {
     None,
     Whole(Layout),
-    /// Something else wrote there.
+    /// It was not written by Narrows, or not by a version that we know.
     Damaged(String),
 }
 
-pub(super) async fn show(control: &Control, command: &Show) -> Result<String, SplitsError> {
-    let partition = control
-        .partition(&command.table, &command.key, command.keys)
-        .await?;
+pub(super) async fn show(control: &Control<'_>, command: &Show) -> anyhow::Result<String> {
+    let partition = control.partition(&command.table, &command.key, command.keys);
+    let partition = partition.await?;
     let id = partition.id();
     let Some(split) = control.store.read_split(&id).await? else {
         return Ok(unknown(&partition));
@@ -49,95 +72,83 @@ pub(super) async fn show(control: &Control, command: &Show) -> Result<String, Sp
 
 fn unknown(partition: &Partition) -> String {
     let mut lines = Lines::default();
-    let table = &partition.row.table;
-    let wide = size(table.wide_bytes);
-    lines.add("partition", &named(partition));
+    let wide = size(partition.row.table.wide_bytes);
+    lines.add("partition", partition.full_name());
     lines.add(
         "state",
         "none: it was not found wide, and the original answers",
     );
-    lines.add(
-        "next",
-        &format!("a read of {wide} or more through a proxy finds it; by hand:"),
-    );
+    let next = format!("a read of {wide} or more through a proxy finds it; by hand:");
+    lines.add("next", next);
     let arguments = partition.arguments();
-    lines.into_text() + &format!("             narrows splits add {arguments}\n")
-}
-
-fn named(partition: &Partition) -> String {
-    let key = partition.columns.show_with_names(&partition.key);
-    format!("{}: {key}", partition.row.table.name)
+    lines.into_text() + &format!("{:INDENT$}narrows splits add {arguments}\n", "")
 }
 
 fn compose(partition: &Partition, split: &Split, layout: &Found, now: i64) -> String {
     let mut lines = Lines::default();
     let standing = split.standing;
-    lines.add("partition", &named(partition));
+    lines.add("partition", partition.full_name());
     let (state, generation) = (standing.state.as_str(), standing.generation);
-    lines.add("state", &format!("{state} at generation {generation}"));
-    lines.add("meaning", &meaning(split, &partition.row.table));
+    lines.add("state", format!("{state} at generation {generation}"));
+    lines.add("meaning", meaning(split, &partition.row.table));
     if let Some(reason) = &split.reason {
         lines.add("reason", reason);
     }
     if split.failures > 0 {
-        let failures = counted(split.failures.unsigned_abs(), "attempt");
-        lines.add("failures", &format!("{failures} in a row"));
+        let failures = counted(split.failures, "attempt");
+        lines.add("failures", format!("{failures} in a row"));
     }
     add_times(&mut lines, split, now);
     add_progress(&mut lines, split);
     let lease = match &split.lease {
-        Some(lease) => format!("{} works on it", worker(lease)),
+        Some(lease) => format!("{} works on it", stage::worker(lease)),
         None => "nobody works on it".to_owned(),
     };
-    lines.add("worker", &lease);
+    lines.add("worker", lease);
     if let Some(original) = &split.pre_split_data {
-        lines.add("original", &original_text(original, now));
+        lines.add("original", original_text(original, now));
     }
     if let Some(copy) = &split.post_split_data {
-        lines.add("copy", &copy_text(copy, &partition.row.table.name.keyspace));
+        lines.add("copy", copy_text(copy, &partition.row.table.name.keyspace));
     }
     let oldest = split.oldest_generation;
     if let Some(oldest) = oldest.filter(|oldest| *oldest < generation) {
         lines.add(
             "left over",
-            &format!("buckets of generations {oldest} and later may still be there; they are removed a day after their end"),
+            format!("buckets of generations {oldest} and later may still exist; each is removed a day after its end"),
         );
     }
-    let mut text = String::new();
+    let mut listed = String::new();
     match layout {
         Found::None => lines.add("buckets", "not chosen yet"),
-        Found::Damaged(error) => lines.add("buckets", &format!("unreadable: {error}")),
+        Found::Damaged(error) => lines.add("buckets", format!("unreadable: {error}")),
         Found::Whole(layout) => {
             let table = format!("{}.{}", layout.table.keyspace, layout.split_table);
             let count = counted(layout.buckets.len(), "bucket");
             let strategy = &layout.strategy;
-            lines.add("buckets", &format!("{count} in {table}, by {strategy}"));
-            text = list_buckets(&layout.buckets);
+            lines.add("buckets", format!("{count} in {table}, by {strategy}"));
+            listed = list_buckets(&layout.buckets);
         }
     }
-    let mut text = lines.into_text() + &text;
-    text.push_str(&what_next(partition, split));
-    text
+    lines.into_text() + &listed + &what_next(partition, split)
 }
 
 fn add_times(lines: &mut Lines, split: &Split, now: i64) {
     let time = |millis: i64| moment::stamp_and_distance(millis, now);
     if let Some(at) = split.detected_at {
-        let seen = split.seen_bytes.map(|bytes| {
-            let bytes = u64::try_from(bytes).unwrap_or(0);
-            format!(", by a scan of {}", size(bytes))
-        });
-        lines.add("found", &(time(at) + &seen.unwrap_or_default()));
+        let seen = split.seen_bytes;
+        let seen = seen.map(|bytes| format!(", by a scan of {}", size(bytes)));
+        lines.add("found", time(at) + &seen.unwrap_or_default());
     }
     if let Some(at) = split.changed_at {
-        lines.add("changed", &time(at));
+        lines.add("changed", time(at));
     }
     if let Some(at) = split.not_before {
         let what = match split.standing.state {
             State::Completed => "compared with the original again",
             _ => "nothing is tried before",
         };
-        lines.add("not before", &format!("{}: {what}", time(at)));
+        lines.add("not before", format!("{}: {what}", time(at)));
     }
 }
 
@@ -145,9 +156,8 @@ fn add_progress(lines: &mut Lines, split: &Split) {
     let Some(progress) = stage::progress(split) else {
         return;
     };
-    let rows = counted(u64::try_from(progress.row_count).unwrap_or(0), "row");
-    let bytes = size(u64::try_from(progress.byte_count).unwrap_or(0));
-    let mut text = format!("{rows} ({bytes})");
+    let rows = counted(progress.row_count, "row");
+    let mut text = format!("{rows} ({})", size(progress.byte_count));
     if let Some(percent) = stage::percent(split) {
         let bar = stage::bar(f64::from(percent.value) / 100.0, BAR);
         text = format!("{bar} {percent}, {text}");
@@ -159,44 +169,154 @@ fn add_progress(lines: &mut Lines, split: &Split) {
             text.push_str(&format!(", about {} left", moment::span(left)));
         }
     }
-    lines.add("progress", &text);
+    lines.add("progress", text);
 }
 
 fn original_text(original: &PreSplitData, now: i64) -> String {
-    let rows = counted(u64::try_from(original.row_count).unwrap_or(0), "row");
-    let bytes = size(u64::try_from(original.byte_count).unwrap_or(0));
-    let newest = original.newest_write_micros.map(|micros| {
-        let millis = micros.div_euclid(1000);
-        let time = moment::stamp_and_distance(millis, now);
-        format!(", newest write {time}")
-    });
-    format!("{rows}, {bytes}{}", newest.unwrap_or_default())
+    let (rows, bytes) = (
+        counted(original.row_count, "row"),
+        size(original.byte_count),
+    );
+    let newest = newest_write(original.newest_write_micros, now);
+    format!("{rows}, {bytes}{newest}")
 }
 
-/// Its checksum is that of both sides: planning and comparing count and sum up in ways of their own, so what was planned is
-/// shown without.
+/// `, newest write …`, if that is known.
+pub(super) fn newest_write(micros: Option<i64>, now: i64) -> String {
+    let time = micros.map(|micros| moment::stamp_and_distance(micros.div_euclid(1000), now));
+    time.map_or_else(String::new, |time| format!(", newest write {time}"))
+}
+
+/// Only the copy has a checksum here. Planning and comparing compute theirs differently, so showing both would look like a
+/// difference.
 fn copy_text(copy: &PostSplitData, keyspace: &str) -> String {
-    let rows = counted(u64::try_from(copy.row_count).unwrap_or(0), "row");
-    let bytes = size(u64::try_from(copy.byte_count).unwrap_or(0));
+    let (rows, bytes) = (counted(copy.row_count, "row"), size(copy.byte_count));
     let checksum = match copy.checksum.as_slice() {
         [] => String::new(),
-        bytes => format!(", checksum {}", super::constant::hex(bytes)),
+        bytes => format!(", checksum {}", constant::hex(bytes)),
     };
-    format!(
-        "{rows} equal to the original, {bytes} of values, in {keyspace}.{}{checksum}",
-        copy.split_table
-    )
+    let table = &copy.split_table;
+    format!("{rows} equal to the original, {bytes} of values, in {keyspace}.{table}{checksum}")
 }
 
-/// One line for each bucket, with a bar of its size beside the largest.
+/// One line per bucket, with a bar of its size relative to the largest.
 fn list_buckets(all: &[Bucket]) -> String {
     let largest = all.iter().map(|bucket| bucket.byte_count).max();
     let largest = largest.unwrap_or(0).max(1) as f64;
-    let bar = |bucket: &Bucket| {
+    buckets(all, BUCKETS_MAX, |bucket| {
         let share = bucket.byte_count as f64 / largest;
         "█".repeat((share * BAR as f64).round() as usize)
+    })
+}
+
+/// One line per bucket: its number, rows, size, and a detail. Counts the middle ones of more than `max`.
+pub(super) fn buckets(all: &[Bucket], max: usize, detail: impl Fn(&Bucket) -> String) -> String {
+    let count = |bucket: &Bucket| counted(bucket.row_count, "row");
+    let width = all.iter().map(|bucket| count(bucket).len()).max();
+    let width = width.unwrap_or(0);
+    let digits = all.len().saturating_sub(1).to_string().len();
+    let hidden = match all.len() > max {
+        true => max / 2..all.len() - max / 2,
+        false => 0..0,
     };
-    buckets::list(all, BUCKETS_MAX, bar)
+    let mut text = String::new();
+    for (number, bucket) in all.iter().enumerate() {
+        if number == hidden.start && !hidden.is_empty() {
+            text.push_str(&format!("{:INDENT$}… {} more\n", "", hidden.len()));
+        }
+        if !hidden.contains(&number) {
+            let (rows, bytes, detail) = (count(bucket), size(bucket.byte_count), detail(bucket));
+            let line = format!("{number:>digits$}  {rows:>width$}  {bytes:>10}  {detail}");
+            text.push_str(&format!("{:INDENT$}{}\n", "", line.trim_end()));
+        }
+    }
+    text
+}
+
+/// What the state means for reads and for what comes next.
+fn meaning(split: &Split, table: &WatchedTable) -> String {
+    if stage::is_past(split) {
+        return "all splits of the table were taken out of service after it was made; the original answers, and it is \
+                split again when it is found wide again"
+            .to_owned();
+    }
+    let state = split.standing.state;
+    let (words, mode) = (words(state), table.mode.as_str());
+    let is_held = stage::is_under_way(state);
+    match (table.mode, table.paused) {
+        (Mode::Serve, true) if is_held => format!("{words}; the table is paused, so it waits"),
+        (Mode::Serve, _) => words.to_owned(),
+        (_, _) if state == State::Completed => format!(
+            "the copy was found equal to the original, but the table is in mode {mode}: the original answers"
+        ),
+        (_, _) if is_held => format!("{words}; the table is in mode {mode}, so it waits"),
+        _ => words.to_owned(),
+    }
+}
+
+fn words(state: State) -> &'static str {
+    match state {
+        State::Detected => "it was found wide and will be measured; the original answers",
+        State::Planned => {
+            "it was measured and divided into buckets; copying begins once it is quiet. The original answers"
+        }
+        State::NotWide => {
+            "it was measured and is not wide, so nothing was done; the original answers"
+        }
+        State::Refused => "it cannot be copied exactly, so nothing was done; the original answers",
+        State::Guarded => {
+            "proxies check writes to it; copying begins when every proxy knows. The original answers"
+        }
+        State::Copying => "its rows are being copied into buckets; the original answers",
+        State::Verifying => {
+            "the copy is being compared with the original, cell by cell; the original answers"
+        }
+        State::Completed => {
+            "in service: the copy was found equal to the original, and reads are answered from its buckets"
+        }
+        State::Invalidated => {
+            "it was taken out of service; the original answers, and it is split again when it is found wide again"
+        }
+        State::Failed => {
+            "this attempt was given up; the original answers, and another attempt follows"
+        }
+    }
+}
+
+/// Useful commands, one per line.
+fn what_next(partition: &Partition, split: &Split) -> String {
+    let table = &partition.row.table;
+    let (name, arguments) = (&table.name, partition.arguments());
+    let state = split.standing.state;
+    let mut commands = Vec::new();
+    if stage::is_past(split) || state.is_end() {
+        commands.push((format!("add {arguments}"), "try it again at once"));
+    } else if state == State::Completed {
+        commands.push((format!("rollback {arguments}"), "take it out of service"));
+    } else {
+        commands.push((format!("watch {name}"), "follow it"));
+        if state.is_guarded() {
+            commands.push((format!("rollback {arguments}"), "give it up"));
+        }
+        if table.paused {
+            commands.push((format!("resume {name}"), "let it go on"));
+        }
+    }
+    let mut lines: Vec<(String, &str)> = commands
+        .into_iter()
+        .map(|(command, why)| (format!("narrows splits {command}"), why))
+        .collect();
+    if table.mode != Mode::Serve {
+        lines.push((
+            format!("narrows mode {name} serve"),
+            "split, and read from splits",
+        ));
+    }
+    let labels = ["next"].into_iter().chain(std::iter::repeat(""));
+    let lines = labels.zip(lines);
+    lines
+        .map(|(label, (command, why))| format!("{label:INDENT$}{command}    # {why}\n"))
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
-//! How far a split is in the stage that it is in: percent, pace, time left, and a bar. Pure.
+//! How far a split is in its current stage: percent, pace, time left, and a bar. Pure.
 //!
-//! Rows are counted where their number is known: they are the same in every stage, while bytes are counted by each stage
-//! in its own way.
+//! Counts rows if their number is known, because each stage counts bytes in its own way.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +12,7 @@ use crate::wide_row::store::Split;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Percent {
     pub(super) value: u8,
-    /// The whole is only known from the scan that found the partition.
+    /// The total is only known from the scan that found the partition.
     pub(super) is_estimate: bool,
 }
 
@@ -24,7 +23,7 @@ impl fmt::Display for Percent {
     }
 }
 
-/// What a stage has done of what it has to do, in one unit.
+/// How much of its work a stage has done, in rows or bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Part {
     done: i64,
@@ -32,14 +31,14 @@ struct Part {
     is_estimate: bool,
 }
 
-/// The progress of the stage that the split is in; what an earlier one wrote says nothing of it.
+/// The progress of the current stage; progress that an earlier stage wrote is ignored.
 pub(super) fn progress(split: &Split) -> Option<&Progress> {
     let progress = split.progress.as_ref()?;
     let is_current = progress.state == split.standing.state && !is_past(split);
     is_current.then_some(progress)
 }
 
-/// It went out of service with its whole table, whatever its state says.
+/// Its whole table went out of service after it was made, whatever its state says.
 pub(super) fn is_past(split: &Split) -> bool {
     split.standing.row_epoch != split.standing.epoch
 }
@@ -48,10 +47,15 @@ pub(super) fn is_under_way(state: State) -> bool {
     !state.is_end() && state != State::Completed
 }
 
+/// The worker that holds a lease, without the suffix that makes each lease unique.
+pub(super) fn worker(lease: &str) -> &str {
+    lease.rsplit_once('/').map_or(lease, |(worker, _)| worker)
+}
+
 pub(super) fn percent(split: &Split) -> Option<Percent> {
     let part = part(split, progress(split)?)?;
     let value = (i128::from(part.done.max(0)) * 100 / i128::from(part.of)).min(100);
-    // What is only estimated is never done.
+    // An estimate never says 100%.
     let most = if part.is_estimate { 99 } else { 100 };
     Some(Percent {
         value: u8::try_from(value).unwrap_or(100).min(most),
@@ -74,7 +78,7 @@ fn part(split: &Split, progress: &Progress) -> Option<Part> {
     }
 }
 
-/// Progress that was seen at some time, to tell the pace from.
+/// Progress at some time, from which to compute the pace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seen {
     at: i64,
@@ -91,7 +95,7 @@ impl Seen {
         }
     }
 
-    /// When the stage began. A stage that another worker went on with counts from its first beginning.
+    /// When the stage first began, even if another worker continued it.
     pub(super) fn beginning(progress: &Progress) -> Self {
         Self {
             at: progress.began_at,
@@ -109,15 +113,15 @@ impl Seen {
     }
 }
 
-/// How fast a stage goes on.
+/// How fast a stage progresses.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Pace {
     pub(super) bytes_per_second: f64,
-    /// `None`: how much there is to do is not known.
+    /// `None`: the total is not known.
     pub(super) left: Option<Duration>,
 }
 
-/// The pace since an earlier sight of the same stage. `None` while nothing can be told.
+/// The pace since earlier progress of the same stage. `None` if no time has passed.
 pub(super) fn pace(split: &Split, earlier: Seen) -> Option<Pace> {
     let progress = progress(split)?;
     let millis = progress.changed_at.checked_sub(earlier.at)?;
@@ -131,7 +135,7 @@ pub(super) fn pace(split: &Split, earlier: Seen) -> Option<Pace> {
         let done = if part.of_rows(split) { rows } else { bytes };
         let rest = part.of.saturating_sub(part.done).max(0);
         let seconds = rest as f64 * seconds / done as f64;
-        // Nothing done since, or an age of the earth: there is no telling.
+        // No progress since then, or longer than a century: no estimate.
         Duration::try_from_secs_f64(seconds)
             .ok()
             .filter(|left| left.as_secs() < 1 << 32)
@@ -149,7 +153,7 @@ impl Part {
     }
 }
 
-/// Full blocks for what is there, light ones for what is missing.
+/// Full blocks for the part that is done, light ones for the rest.
 pub(super) fn bar(part: f64, width: usize) -> String {
     let full = (part.clamp(0.0, 1.0) * width as f64).round() as usize;
     let full = full.min(width);

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::super::lines::WIDTH;
 use super::*;
+use crate::cli::format::WIDTH;
 use crate::schema::{ClusteringColumn, Column, CqlType, TableSchema};
 
 fn schema() -> Arc<TableSchema> {
@@ -96,11 +96,11 @@ table        plant.reading, watched in mode serve
 decision     rewritten: answered from 2 of 4 buckets, as if from the original
 partition    sensor = 's1', day = 7
   standing   COMPLETED at generation 3: 4 buckets in plant.wide_reading_1, made by by_rows
-  buckets    2, 3: what it says of ts rules out the others
-  holding    20 rows (6.0 MiB) of 40 rows (12.0 MiB), as counted when it was split
-reading      one bucket after the other, each when it is due; pages are filled across buckets
-limits       rows: 5 in all; counted down across buckets and pages, then no further bucket is read
-consistency  the client's own for each bucket; SERIAL reads and traced ones go to the original
+  buckets    2, 3: the restriction of ts rules out the others
+  holding    20 rows (6.0 MiB) of 40 rows (12.0 MiB), counted when it was split
+reading      one bucket after the other, as pages need them; pages are filled across buckets
+limits       rows: 5 in all; counted across buckets and pages, then no further bucket is read
+consistency  that of the client for each bucket; SERIAL and traced reads go to the original
 fallback     the original, if a bucket fails or the client may not read the original
 each bucket  SELECT value FROM "plant"."wide_reading_1" WHERE "sensor" = ? AND "day" = ? AND
              "narrows_generation" = ? AND "narrows_bucket" = ? AND ts >= ?
@@ -121,11 +121,11 @@ fn buckets_and_their_reading_have_reasons() {
         ),
         (
             format!("{KEY} AND ts > 0"),
-            &["buckets    0 to 3: what it says of ts rules out none"],
+            &["buckets    0 to 3: the restriction of ts rules out none"],
         ),
         (
             format!("{KEY} AND ts IN (5, 35)"),
-            &["buckets    0, 3: what it says of ts rules out the others"],
+            &["buckets    0, 3: the restriction of ts rules out the others"],
         ),
         (
             format!("{KEY} AND ts = 5"),
@@ -152,7 +152,7 @@ fn buckets_and_their_reading_have_reasons() {
         ),
         (
             count.to_owned(),
-            &["reading      up to 8 buckets at a time; their results are joined to one row"],
+            &["reading      up to 8 buckets at a time; their results are combined into one row"],
         ),
     ] {
         let told = split(&text);
@@ -175,7 +175,7 @@ fn partitions_of_one_statement_stand_as_they_do() {
         "rewritten: 1 of 2 partitions answered from their buckets, in the key's order",
         "partition    sensor = 's1', day = 7\n  standing   COMPLETED",
         "partition    sensor = 's1', day = 8\n  standing   not split",
-        "protocol     v3 clients",
+        "protocol     the original answers v3 clients",
         "each bucket  SELECT \"sensor\", \"day\", \"ts\", \"value\" FROM \"plant\".\"wide_reading_1\"",
         "the others   SELECT \"sensor\", \"day\", \"ts\", \"value\" FROM \"plant\".\"reading\"",
     ] {
@@ -194,7 +194,7 @@ fn a_partition_that_is_not_split_says_how_far_it_is() {
     for (standing, line) in [
         (
             Standing::NoSplit,
-            "standing   not split, and not on its way to be",
+            "standing   not split, and no split is in progress",
         ),
         (
             Standing::NotUnderstood,
@@ -206,7 +206,7 @@ fn a_partition_that_is_not_split_says_how_far_it_is() {
         ),
         (
             out(State::Guarded, false, None),
-            "standing   GUARDED at generation 2, writes to it are watched",
+            "standing   GUARDED at generation 2, proxies check writes to it",
         ),
         (
             out(State::Copying, false, None),

@@ -1,29 +1,19 @@
 //! What a plan says, as text and as JSON.
 
-use super::super::key::tests::{sensor_and_day, words};
 use super::super::stage::tests::split;
 use super::*;
+use crate::cli::control;
 use crate::pipeline::original::cells::{Cell, Row};
-use crate::schema::names::TableName;
 use crate::schema::{Column, CqlType};
-use crate::watched::WatchedTable;
-use crate::wide_row::state::State;
-use crate::wide_row::store::WatchedRow;
 
 /// Milliseconds; the rows were written an hour before.
 const NOW: i64 = 1_700_000_000_000;
 
 fn partition() -> Partition {
-    let columns = sensor_and_day();
-    let key = columns.read(&words(&["'s1'", "7"])).expect("right");
-    let mut table = WatchedTable::new(TableName::new("plant", "reading"));
-    table.wide_bytes = 8 << 20;
-    table.target_bytes = 1 << 20;
-    Partition {
-        row: WatchedRow::unseen(table),
-        columns,
-        key,
-    }
+    let mut partition = control::tests::partition();
+    partition.row.table.wide_bytes = 8 << 20;
+    partition.row.table.target_bytes = 1 << 20;
+    partition
 }
 
 fn clustering() -> Vec<ClusteringColumn> {
@@ -70,7 +60,7 @@ fn told(
         split: None,
     };
     change(&mut plan);
-    (text::compose(&plan, NOW), json::line(&plan))
+    (compose(&plan, NOW), format::json(&Document::new(&plan)))
 }
 
 #[test]
@@ -83,7 +73,7 @@ fn a_plan_is_told_with_its_buckets() {
          has          40 rows, 20.0 MiB, newest write 2023-11-14 21:13:20Z, 60 min ago\n\
          decision     it would be split\n\
          split table  plant.wide_reading_1, which would be made\n\
-         takes        about 3 min, by how long the reading took\n\
+         takes        about 3 min, estimated from the time of this reading\n\
          buckets      20 buckets, by EventBucketPartitionSplitStrategy\n"
     );
     let lines: Vec<&str> = tail.lines().collect();
@@ -155,7 +145,7 @@ fn what_would_not_be_split_is_told_with_the_reason() {
 fn what_is_known_already_is_said() {
     for (state, end) in [
         (State::Completed, "; it is split already, and in service\n"),
-        (State::Copying, "; it is on its way already\n"),
+        (State::Copying, "; it is in progress already\n"),
         (
             State::Failed,
             "; to split it: narrows splits add plant.reading \"'s1'\" 7\n",

@@ -1,14 +1,13 @@
-//! Lists of fixed splits, to the letter.
+//! The exact output for fixed splits.
 
 use super::*;
-use crate::cli::ConfigFile;
-use crate::cli::splits::key::tests::{sensor_and_day, words};
+use crate::cli::key::tests::{sensor_and_day, words};
 use crate::cli::splits::stage::tests::{progressing, split};
 use crate::watched::WatchedTable;
 
 const NOW: i64 = 1_700_000_100_000;
 
-fn table() -> TableName {
+fn name() -> TableName {
     TableName::new("plant", "reading")
 }
 
@@ -18,12 +17,12 @@ fn key(sensor: &str, day: &str) -> PartitionKey {
 }
 
 fn keys() -> BTreeMap<TableName, KeyColumns> {
-    BTreeMap::from([(table(), sensor_and_day())])
+    BTreeMap::from([(name(), sensor_and_day())])
 }
 
 fn found(sensor: &str, changed_before: i64, split: Split) -> Found {
     Found {
-        table: table(),
+        table: name(),
         key: key(sensor, "7"),
         split: Split {
             changed_at: Some(NOW - changed_before),
@@ -51,7 +50,7 @@ fn some() -> Vec<Found> {
 #[test]
 fn lines_are_aligned() {
     assert_eq!(
-        text::table(&some(), &keys(), NOW, None),
+        table(&some(), &keys(), NOW, None),
         "\
 TABLE          KEY      STATE        GENERATION  DONE    ROWS       SIZE   AGE  REASON
 plant.reading  's1', 7  COPYING       216345678   42%  500000  476.8 MiB   1 s
@@ -60,7 +59,7 @@ plant.reading  's3', 7  FAILED        216345678     –       –          –  
 plant.reading  's4', 7  (COMPLETED)   216345678     –  500000  476.8 MiB   2 d  out of service with its whole table
 "
     );
-    assert_eq!(text::table(&[], &keys(), NOW, None), "");
+    assert_eq!(table(&[], &keys(), NOW, None), "");
 }
 
 #[test]
@@ -71,7 +70,7 @@ fn long_keys_are_shortened_to_what_a_terminal_leaves() {
         split(State::Failed),
     )];
     let second = |width| {
-        let table = text::table(&one, &keys(), NOW, width);
+        let table = table(&one, &keys(), NOW, width);
         let line = table.lines().nth(1).expect("one line").to_owned();
         (line.clone(), line.matches('x').count())
     };
@@ -84,11 +83,15 @@ fn long_keys_are_shortened_to_what_a_terminal_leaves() {
 
 #[test]
 fn objects_hold_all_that_is_known() {
-    let lines = json::lines(&some(), &keys());
-    let objects: Vec<serde_json::Value> = lines
-        .lines()
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect();
+    let parsed = |one: &Found| -> serde_json::Value {
+        let line = format::json(&Row::new(one, &keys()));
+        assert!(
+            line.starts_with("{\"table\":\"plant.reading\",\"key\":["),
+            "{line}"
+        );
+        serde_json::from_str(&line).expect("JSON")
+    };
+    let objects: Vec<_> = some().iter().map(parsed).collect();
     assert_eq!(
         objects[0],
         serde_json::json!({
@@ -105,10 +108,8 @@ fn objects_hold_all_that_is_known() {
         key: key("'a\"\\b'", "1"),
         ..some().remove(0)
     };
-    let line = json::lines(&[odd], &keys());
-    let object: serde_json::Value = serde_json::from_str(&line).expect("JSON");
-    assert_eq!(object["key"][0], "'a\"\\b'");
-    assert_eq!(json::worker("host/1/abc"), "host/1");
+    assert_eq!(parsed(&odd)["key"][0], "'a\"\\b'");
+    assert_eq!(stage::worker("host/1/abc"), "host/1");
 }
 
 #[test]
@@ -122,11 +123,11 @@ fn only_the_latest_are_kept() {
             *checkpoint = Some(vec![0; 1000]);
             let key = PartitionKey::new(number.to_be_bytes());
             let split = Some(split);
-            latest.add(&table(), Listed { key, split });
+            latest.add(&name(), Listed { key, split });
         }
     }
     let key = PartitionKey::new(*b"later");
-    latest.add(&table(), Listed { key, split: None });
+    latest.add(&name(), Listed { key, split: None });
     let expected = Counts {
         matching: 5,
         others: 5,
@@ -148,7 +149,6 @@ fn what_is_not_shown_is_said() {
         limit: 20,
         json: false,
         keys: KeyForm::Cql,
-        file: ConfigFile { config: None },
     };
     let row = |name: &str| WatchedRow::unseen(WatchedTable::new(TableName::new("p", name)));
     let counts = |matching, others, unknown| Counts {
@@ -164,7 +164,7 @@ fn what_is_not_shown_is_said() {
             &all,
             &[][..],
             counts(0, 0, 0),
-            "no table is watched; a [[table]] in the configuration of a proxy begins that\n",
+            "no table is watched; to watch one, add a [[table]] to the configuration of a proxy\n",
         ),
         (
             &all,

@@ -1,7 +1,7 @@
-//! What a scan says of what it found.
+//! What a scan prints.
 
-use super::super::key::tests::{sensor_and_day, words};
 use super::*;
+use crate::cli::key::tests::{sensor_and_day, words};
 use crate::schema::names::TableName;
 use crate::watched::Mode;
 
@@ -36,22 +36,22 @@ fn seen(shown: Vec<Shown>, end: End) -> Seen {
     }
 }
 
-fn notes(nominate: bool, seen: &Seen) -> String {
-    text::notes(&reading(), nominate, seen, &sensor_and_day())
+fn noted(nominate: bool, seen: &Seen) -> String {
+    notes(&reading(), nominate, seen, &sensor_and_day())
 }
 
 #[test]
 fn those_found_stand_under_one_another() {
     let shown = [shown("7", false), shown("-1000", true)];
     assert_eq!(
-        text::table(&shown, &sensor_and_day()),
+        listed(&shown, &sensor_and_day()),
         "KEY             ROWS        SIZE  STATE\n\
          's1', 7      ≥ 70000  ≥ 64.0 MiB  –\n\
          's1', -1000    70000    64.0 MiB  –\n"
     );
-    assert_eq!(text::table(&[], &sensor_and_day()), "");
+    assert_eq!(listed(&[], &sensor_and_day()), "");
     assert_eq!(
-        lines(&reading(), &sensor_and_day(), &shown[..1]),
+        format::json(&Row::new(&reading(), &sensor_and_day(), &shown[0])),
         "{\"table\":\"plant.reading\",\"key\":[\"'s1'\",\"7\"],\"partition_key\":\"0x000273310000040000000700\",\
          \"rows\":70000,\"bytes\":67108864,\"at_least\":true,\"state\":\"–\"}\n"
     );
@@ -60,26 +60,26 @@ fn those_found_stand_under_one_another() {
 #[test]
 fn what_was_read_and_what_to_do_next_is_said() {
     assert_eq!(
-        notes(false, &seen(Vec::new(), End::Whole)),
+        noted(false, &seen(Vec::new(), End::Whole)),
         "no partition of 64.0 MiB or more among 1200 partitions of plant.reading; the largest has 5.0 MiB\n"
     );
     assert_eq!(
-        notes(false, &seen(vec![shown("7", true)], End::Early(0.25))),
+        noted(false, &seen(vec![shown("7", true)], End::Early(0.25))),
         "1 of 1200 partitions are wide; 3.0 GiB were read\n\
          stopped at 25.0% of the ring: there may be more\n\
          to nominate them: narrows splits scan plant.reading --nominate\n\
          to see what would be done with one: narrows splits add plant.reading key… --dry-run\n"
     );
     assert_eq!(
-        notes(true, &seen(vec![shown("7", true)], End::Limit)),
+        noted(true, &seen(vec![shown("7", true)], End::Limit)),
         "1 of 1200 partitions are wide; 3.0 GiB were read\n\
-         stopped after 1: there may be more, --limit finds them\n\
+         stopped after 1: there may be more; a larger --limit finds them\n\
          to follow them: narrows splits watch plant.reading\n"
     );
     let mut detecting = reading();
     detecting.mode = Mode::Detect;
     let found = seen(vec![shown("7", true)], End::Whole);
-    let text = text::notes(&detecting, true, &found, &sensor_and_day());
+    let text = notes(&detecting, true, &found, &sensor_and_day());
     assert!(text.contains("narrows mode plant.reading serve"), "{text}");
 }
 
@@ -87,25 +87,27 @@ fn what_was_read_and_what_to_do_next_is_said() {
 fn what_could_not_be_read_is_named_by_its_key_or_token() {
     let mut found = seen(Vec::new(), End::Whole);
     found.unreadable = vec![(-5, None), (7, Some(shown("7", true).wide.key))];
-    let text = notes(false, &found);
+    let text = noted(false, &found);
     assert!(
-        text.contains("2 partitions could not be read for tombstones: at token -5; 's1', 7\n"),
+        text.contains(
+            "2 partitions could not be read because of tombstones: at token -5; 's1', 7\n"
+        ),
         "{text}"
     );
     found.unreadable = (0..12).map(|token| (token, None)).collect();
-    let text = notes(false, &found);
+    let text = noted(false, &found);
     assert!(text.contains("at token 9 and 2 more\n"), "{text}");
 }
 
 #[test]
 fn the_cost_is_said_first_and_then_how_far_it_is() {
-    let text = text::heading(&reading(), Some(12 << 20));
+    let text = heading(&reading(), Some(12 << 20));
     assert!(
-        text.starts_with("reads every partition of plant.reading once, of those of 64.0 MiB or more the first 64.0 MiB")
+        text.starts_with("reads every partition of plant.reading once, but only the first 64.0 MiB of larger ones")
             && text.contains("has about 12.0 MiB"),
         "{text}"
     );
-    assert_eq!(text::heading(&reading(), None).lines().count(), 1);
+    assert_eq!(heading(&reading(), None).lines().count(), 1);
     let counted = seen(Vec::new(), End::Whole).counted;
     assert_eq!(
         progress(0.25, counted, 2, Duration::from_secs(60)),

@@ -1,25 +1,11 @@
 //! Splits with fixed facts, to the letter.
 
 use super::*;
-use crate::cli::splits::key::tests::{sensor_and_day, words};
+use crate::cli::control::tests::partition;
 use crate::cli::splits::stage::tests::{progressing, split};
-use crate::schema::names::TableName;
-use crate::watched::{Mode, WatchedTable};
 use crate::wide_row::names::Generation;
-use crate::wide_row::store::WatchedRow;
 
 const NOW: i64 = 1_700_000_100_000;
-
-fn partition() -> Partition {
-    let columns = sensor_and_day();
-    let key = columns.read(&words(&["'s1'", "7"])).expect("right");
-    let table = WatchedTable::new(TableName::new("plant", "reading"));
-    Partition {
-        row: WatchedRow::unseen(table),
-        columns,
-        key,
-    }
-}
 
 fn layout(sizes: &[u64]) -> Layout {
     let partition = partition();
@@ -74,8 +60,8 @@ worker       nobody works on it
 original     20480 rows, 20.0 MiB, newest write 2023-11-13 22:15:00Z, 24 h ago
 copy         20480 rows equal to the original, 20.0 MiB of values, in plant.wide_reading_1, checksum
              0xabcd
-left over    buckets of generations 216345677 and later may still be there; they are removed a day
-             after their end
+left over    buckets of generations 216345677 and later may still exist; each is removed a day after
+             its end
 buckets      4 buckets in plant.wide_reading_1, by EventBucketPartitionSplitStrategy
              0  8192 rows     8.0 MiB  ████████████████████████
              1  8192 rows     8.0 MiB  ████████████████████████

@@ -1,4 +1,4 @@
-//! What is under way, kept up to date by what changed. Pure.
+//! The splits in progress, kept up to date by changed rows. Pure.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,23 +9,23 @@ use crate::wide_row::names::Version;
 use crate::wide_row::state::State;
 use crate::wide_row::store::{ChangedRow, ShardReading, Split, SplitId};
 
-/// The pace is that of so many sights of a stage's progress.
+/// The pace is computed over this many readings of the progress.
 const SIGHTS_MAX: usize = 10;
-/// On a pipe, a line for so many percent.
+/// A pipe gets a line every ten percent.
 const STEP: u8 = 10;
 
-/// One split that is under way.
+/// A split in progress.
 #[derive(Debug, Clone)]
 pub(super) struct Tracked {
     shard: i32,
     row_epoch: i32,
     pub(super) state: State,
     pub(super) not_before: Option<i64>,
-    /// As it was read last; only what is shown is read.
+    /// As read last; only splits with a line of their own are read.
     pub(super) split: Option<Split>,
-    /// The oldest first, all of the stage that it is in.
+    /// Readings of the current stage, the oldest first.
     sights: Vec<Seen>,
-    /// The last percent that was told on a pipe.
+    /// The percent in the last line on a pipe.
     told: u8,
 }
 
@@ -38,9 +38,9 @@ pub(super) struct Event {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum What {
-    /// It is under way, in this state now.
+    /// It is in progress, and entered this state.
     At(State),
-    /// It is under way no more.
+    /// It is no longer in progress.
     Ended(State),
     /// It went out of service with its whole table.
     OutOfService,
@@ -87,7 +87,7 @@ impl Tracker {
             .collect()
     }
 
-    /// The row, if it is under way or was.
+    /// The row, if its split is in progress or was.
     pub(super) fn relevant(&self, table: &TableName, row: ChangedRow) -> Option<ChangedRow> {
         let is_known = || {
             let id = (table.clone(), row.key.clone());
@@ -97,7 +97,7 @@ impl Tracker {
         (is_under_way || is_known()).then_some(row)
     }
 
-    /// Takes over the changed rows of a shard.
+    /// Applies the changed rows of a shard.
     pub(super) fn apply(
         &mut self,
         table: &TableName,
@@ -138,7 +138,7 @@ impl Tracker {
             return self.under_way.remove(&name).map(|_| Event { id, what });
         }
         let what = What::At(state);
-        // What is past already was never seen under way.
+        // It went out of service with its table before it was ever listed.
         if row.row_epoch != reading.epoch && !self.under_way.contains_key(&name) {
             return None;
         }
@@ -163,7 +163,7 @@ impl Tracker {
         Some(Event { id, what })
     }
 
-    /// Takes over what was read of one split.
+    /// Applies what was read of one split.
     pub(super) fn see(&mut self, id: &SplitId, split: Split) {
         let name = (id.table.clone(), id.key.clone());
         let Some(tracked) = self.under_way.get_mut(&name) else {
@@ -173,7 +173,7 @@ impl Tracker {
             stage::progress(&split).filter(|progress| progress.state == tracked.state)
         {
             let seen = Seen::of(progress);
-            // Another worker went on from an earlier point.
+            // Another worker continued from an earlier checkpoint.
             if tracked
                 .sights
                 .last()
@@ -200,7 +200,7 @@ impl Tracker {
         self.under_way.get(&name)
     }
 
-    /// The first so many: what works before what waits, what is nearest to its end before the others.
+    /// The first `most` splits: active ones before waiting ones, later stages first.
     pub(super) fn first(&self, tables: &[WatchedTable], now: i64, most: usize) -> Vec<SplitId> {
         let order = |tracked: &Tracked, table: &TableName| {
             let rank = State::ALL.iter().position(|state| *state == tracked.state);
@@ -228,7 +228,7 @@ impl Tracker {
         counts
     }
 
-    /// Lines for a pipe, for what came ten percent further since its last one.
+    /// Lines for a pipe, one per split that progressed ten percent since its last line.
     pub(super) fn steps(&mut self) -> Vec<(SplitId, String)> {
         let mut steps = Vec::new();
         for ((table, key), tracked) in &mut self.under_way {
@@ -239,7 +239,7 @@ impl Tracker {
                 continue;
             };
             tracked.told = percent.value;
-            let line = super::text::step(tracked, percent);
+            let line = super::step(tracked, percent);
             steps.push((place(table, key, tracked.shard), line));
         }
         steps
@@ -247,7 +247,7 @@ impl Tracker {
 }
 
 impl Tracked {
-    /// Since the oldest sight, or since the stage began.
+    /// Since the oldest reading, or since the stage began.
     pub(super) fn pace(&self) -> Option<Pace> {
         let split = self.split.as_ref()?;
         let progress = stage::progress(split)?;
@@ -258,7 +258,7 @@ impl Tracked {
         since.or_else(|| stage::pace(split, Seen::beginning(progress)))
     }
 
-    /// What it waits for. `None`: a worker has it, or takes it next.
+    /// What it waits for. `None`: a worker has it, or will take it next.
     pub(super) fn waits(
         &self,
         name: &TableName,

@@ -1,18 +1,18 @@
-//! A stored value as the CQL constant that means it, and back. Pure.
+//! Stored values as CQL literals, and back. Pure.
 //!
-//! What is shown can be given back: a value that no constant of its type means exactly is shown as `0x…`, which stands
-//! for the bytes as they are, whatever the type. So is a text that a terminal would not show as it is.
+//! Commands accept what they print. Values with no exact CQL literal are printed as hex (`0x…`), which means these bytes
+//! whatever the type; so are texts with characters that a terminal would act on instead of showing.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use super::explain::values::constant;
 use super::moment;
-use crate::cli::explain::values::constant;
 use crate::schema::{CqlType, literal};
 use crate::statement::term::Literal;
 
-/// The bytes that a constant means in a column of this type.
+/// The bytes that a literal means in a column of this type.
 pub(super) fn read(text: &str, cql_type: &CqlType) -> Option<Vec<u8>> {
-    // A blob of nothing, which the parser of statements leaves to Cassandra.
+    // The parser of statements leaves an empty blob to Cassandra.
     if text.trim() == "0x" {
         return Some(Vec::new());
     }
@@ -22,21 +22,21 @@ pub(super) fn read(text: &str, cql_type: &CqlType) -> Option<Vec<u8>> {
     }
 }
 
-/// The constant that means these bytes.
+/// The literal that means exactly these bytes, or hex.
 pub(super) fn show(bytes: &[u8], cql_type: &CqlType) -> String {
     native(bytes, cql_type.unfrozen())
         .filter(|text| read(text, cql_type).as_deref() == Some(bytes))
         .unwrap_or_else(|| hex(bytes))
 }
 
-/// As a blob.
+/// As a blob literal.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes
         .iter()
         .fold("0x".to_owned(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// What looks right for the type; whether it means the bytes is not known yet.
+/// A literal that looks right for the type; the caller checks that it means the same bytes.
 fn native(bytes: &[u8], cql_type: &CqlType) -> Option<String> {
     Some(match cql_type {
         CqlType::Ascii | CqlType::Text => text(bytes)?,
@@ -58,7 +58,7 @@ fn native(bytes: &[u8], cql_type: &CqlType) -> Option<String> {
     })
 }
 
-/// `None` for letters that do something to a terminal in the place of being seen.
+/// `None` for text with control or direction characters: a terminal would act on them.
 fn text(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).ok()?;
     let turns = |c: char| matches!(c, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -66,7 +66,7 @@ fn text(bytes: &[u8]) -> Option<String> {
     seen.then(|| format!("'{}'", text.replace('\'', "''")))
 }
 
-/// Of up to 16 bytes; longer ones are nothing that people read.
+/// Up to 16 bytes; nobody reads a longer number.
 fn whole(bytes: &[u8]) -> Option<i128> {
     let first = bytes.first().filter(|_| bytes.len() <= 16)?;
     let sign = if first & 0x80 == 0 { 0 } else { -1 };
@@ -77,7 +77,7 @@ fn whole(bytes: &[u8]) -> Option<i128> {
     )
 }
 
-/// The digits with as many behind the point as the scale says.
+/// The unscaled digits, with the decimal point where the scale puts it.
 fn decimal(bytes: &[u8]) -> Option<String> {
     let (scale, unscaled) = bytes.split_first_chunk()?;
     let (scale, number) = (i32::from_be_bytes(*scale), whole(unscaled)?);
@@ -93,7 +93,7 @@ fn decimal(bytes: &[u8]) -> Option<String> {
     })
 }
 
-/// 1970-01-01 is in the middle.
+/// 2^31 is 1970-01-01.
 fn date(number: u32) -> Option<String> {
     let days = i64::from(number) - (1 << 31);
     match moment::day(days) {

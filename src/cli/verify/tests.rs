@@ -1,14 +1,16 @@
-//! What people and programs are told of a comparison.
+//! What a comparison prints, for operators and for programs.
 
-use super::json::line;
 use super::*;
-use crate::watched::Mode;
+
+fn line(one: &Compared) -> String {
+    format::json(&Row::new(one))
+}
 
 fn compared(verdict: Verdict) -> Compared {
     Compared {
         table: TableName::new("plant", "reading"),
         key: "'s1', 7".to_owned(),
-        constants: vec!["'s1'".to_owned(), "7".to_owned()],
+        literals: vec!["'s1'".to_owned(), "7".to_owned()],
         bytes: PartitionKey::new([1, 2]),
         generation: Generation(5),
         verdict,
@@ -41,10 +43,10 @@ const EQUAL: Verdict = Verdict::Equal {
 fn equal_ones_are_summed_up() {
     let two = seen(vec![Some(compared(EQUAL)), Some(compared(EQUAL))]);
     assert_eq!(
-        text::compose(&two, false),
+        compose(&two, false),
         "2 splits are equal to their originals: 40 rows, 4.0 KiB\n"
     );
-    let none = text::compose(&seen(Vec::new()), false);
+    let none = compose(&seen(Vec::new()), false);
     assert_eq!(
         none,
         "no split is in service, so there is nothing to compare\n"
@@ -57,14 +59,14 @@ fn a_difference_says_what_was_done_and_what_to_do() {
     let found = seen(vec![Some(compared(EQUAL)), Some(differs(demoted)), None]);
     assert_eq!(found.differing(), 1);
     assert_eq!(
-        text::compose(&found, false),
+        compose(&found, false),
         "1 split is equal to its original: 20 rows, 2.0 KiB\n\
          plant.reading 's1', 7: DIFFERS: the copy differs: bucket 3: a value differs in column \"v\"; it is out of service now\n\
          1 split went out of service meanwhile\n\
          plant.reading is in mode detect now: the originals answer all its reads, and nothing of it is split\n\
          find out who writes around the proxies, then: narrows mode plant.reading serve\n"
     );
-    let reported = text::compose(&seen(vec![Some(differs(None))]), true);
+    let reported = compose(&seen(vec![Some(differs(None))]), true);
     assert!(reported.contains("it is still in service\n"), "{reported}");
     assert!(reported.contains("nothing was changed: "), "{reported}");
 }
@@ -74,7 +76,7 @@ fn somebody_who_left_is_told_how_far_it_was() {
     let mut found = seen(vec![Some(compared(EQUAL))]);
     found.splits = 9;
     found.is_whole = false;
-    let text = text::compose(&found, false);
+    let text = compose(&found, false);
     assert!(text.ends_with("stopped after 1 of 9 splits\n"), "{text}");
 }
 

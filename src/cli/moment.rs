@@ -1,8 +1,8 @@
-//! Times and spans of time for people: in UTC, since operators of one cluster sit in several zones. Pure.
+//! Times and spans of time as commands print them: in UTC, because operators of one cluster sit in several time zones. Pure.
 
 use std::time::Duration;
 
-/// `2026-11-16`, of days since 1970; only for years of four digits.
+/// `2026-11-16` from days since 1970; `None` outside the years 1 to 9999.
 pub(super) fn day(days: i64) -> Option<String> {
     /// 0001-01-01 and 9999-12-31.
     const WRITTEN: std::ops::RangeInclusive<i64> = -719_162..=2_932_896;
@@ -24,7 +24,7 @@ pub(super) fn day(days: i64) -> Option<String> {
     Some(format!("{year:04}-{month:02}-{day:02}"))
 }
 
-/// `2026-11-16 15:10:08Z`, of milliseconds since 1970.
+/// `2026-11-16 15:10:08Z` from milliseconds since 1970.
 pub(super) fn stamp(millis: i64) -> String {
     match day(millis.div_euclid(86_400_000)) {
         Some(day) => format!("{day} {}Z", clock(millis)),
@@ -32,7 +32,7 @@ pub(super) fn stamp(millis: i64) -> String {
     }
 }
 
-/// `2026-11-16T15:10:08.123Z`, as programs read it.
+/// `2026-11-16T15:10:08.123Z`, for programs.
 pub(super) fn iso(millis: i64) -> Option<String> {
     let day = day(millis.div_euclid(86_400_000))?;
     let fraction = millis.rem_euclid(1000);
@@ -57,12 +57,12 @@ pub(super) fn span(duration: Duration) -> String {
     }
 }
 
-/// How long ago; nothing for what is yet to come, as clocks differ.
+/// How long ago; zero for a time in the future, because clocks differ.
 pub(super) fn since(millis: i64, now: i64) -> Duration {
     Duration::from_millis(u64::try_from(now.saturating_sub(millis)).unwrap_or(0))
 }
 
-/// With how long ago that was, or how far ahead it is.
+/// A stamp with its distance from now: `…, 2 h ago` or `…, in 2 h`.
 pub(super) fn stamp_and_distance(millis: i64, now: i64) -> String {
     let stamp = stamp(millis);
     if millis > now {

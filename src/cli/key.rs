@@ -1,11 +1,13 @@
-//! Partition keys as people give and read them: one CQL constant for each column of the key. Pure.
+//! Partition keys as operators write and read them: one CQL literal per column of the key. Pure.
+
+use clap::ValueEnum;
 
 use super::constant;
 use crate::schema::names::PartitionKey;
 use crate::schema::{Column, CqlType, TableSchema};
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum KeyError {
+pub(super) enum KeyError {
     #[error("the partition key is ({columns}): give {wanted}, not {given}")]
     Count {
         columns: String,
@@ -13,29 +15,37 @@ pub enum KeyError {
         given: usize,
     },
     #[error(
-        "{given} is not a constant for {column}; a text has quotes of its own within those of the shell: \
-         \"'s1'\", and 0x… stands for a value's bytes"
+        "{given} is not a literal for {column}; a text has quotes of its own within those of the shell: \
+         \"'s1'\"; 0x… gives a value as bytes"
     )]
-    NotAConstant { given: String, column: String },
-    #[error("{0} is not the bytes of a partition key, as `--keys hex` shows them: 0x…")]
+    NotALiteral { given: String, column: String },
+    #[error("{0} is not the bytes of a partition key: `--keys hex` takes one 0x…")]
     NotHex(String),
-    #[error("a value is longer than the 65535 bytes that a key may have")]
+    #[error("a value is longer than 65535 bytes, the most that Cassandra allows in a key")]
     TooLong,
     #[error(
-        "the table is of a kind whose columns Narrows does not understand; give the key with `--keys hex`"
+        "Narrows does not understand the columns of this table; give the key with `--keys hex`"
     )]
     NoColumns,
 }
 
-/// How keys of one table are written.
+/// How a command reads and prints keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum KeyForm {
+    /// CQL literals, one per column
+    Cql,
+    /// The whole serialized key, as 0x…
+    Hex,
+}
+
+/// The columns of one table's partition key; empty if only the bytes of keys are known.
 #[derive(Debug, Clone)]
 pub(super) struct KeyColumns {
-    /// None: only the bytes are known.
     columns: Vec<Column>,
 }
 
 impl KeyColumns {
-    /// Of a table whose schema is not understood, keys are shown as bytes.
+    /// Without a schema, keys are printed as hex.
     pub(super) fn new(schema: Option<&TableSchema>) -> Self {
         Self {
             columns: schema.map_or_else(Vec::new, |schema| schema.partition_key.clone()),
@@ -48,15 +58,15 @@ impl KeyColumns {
         }
     }
 
-    /// The key that these constants mean.
+    /// The key that these literals mean.
     pub(super) fn read(&self, given: &[String]) -> Result<PartitionKey, KeyError> {
         if self.columns.is_empty() {
             return Err(KeyError::NoColumns);
         }
         if given.len() != self.columns.len() {
             let wanted = match self.columns.len() {
-                1 => "one constant".to_owned(),
-                count => format!("{count} constants"),
+                1 => "one literal".to_owned(),
+                count => format!("{count} literals"),
             };
             return Err(KeyError::Count {
                 columns: self.declared(),
@@ -67,7 +77,7 @@ impl KeyColumns {
         let mut values = Vec::with_capacity(given.len());
         for (text, column) in given.iter().zip(&self.columns) {
             let value = constant::read(text, &column.cql_type);
-            values.push(value.ok_or_else(|| KeyError::NotAConstant {
+            values.push(value.ok_or_else(|| KeyError::NotALiteral {
                 given: text.clone(),
                 column: declared(column),
             })?);
@@ -84,8 +94,8 @@ impl KeyColumns {
             .join(", ")
     }
 
-    /// One constant for each column; the bytes of the whole where the columns are not known or do not fit.
-    pub(super) fn constants(&self, key: &PartitionKey) -> Vec<String> {
+    /// One literal per column; the whole key as hex if the columns are unknown or do not fit.
+    pub(super) fn literals(&self, key: &PartitionKey) -> Vec<String> {
         match components(key.bytes(), self.columns.len()) {
             Some(values) => {
                 let each = values.iter().zip(&self.columns);
@@ -98,33 +108,33 @@ impl KeyColumns {
 
     /// `'s1', 7`.
     pub(super) fn show(&self, key: &PartitionKey) -> String {
-        self.constants(key).join(", ")
+        self.literals(key).join(", ")
     }
 
     /// `sensor = 's1', day = 7`.
     pub(super) fn show_with_names(&self, key: &PartitionKey) -> String {
-        let constants = self.constants(key);
-        if constants.len() != self.columns.len() {
-            return constants.join(", ");
+        let literals = self.literals(key);
+        if literals.len() != self.columns.len() {
+            return literals.join(", ");
         }
-        let each = constants.iter().zip(&self.columns);
-        let each = each.map(|(constant, column)| format!("{} = {constant}", column.name));
+        let each = literals.iter().zip(&self.columns);
+        let each = each.map(|(literal, column)| format!("{} = {literal}", column.name));
         each.collect::<Vec<_>>().join(", ")
     }
 
     /// As arguments of a command: `"'s1'" 7`.
     pub(super) fn arguments(&self, key: &PartitionKey) -> String {
-        let constants = self.constants(key);
-        let option = match constants.len() == self.columns.len() {
+        let literals = self.literals(key);
+        let option = match literals.len() == self.columns.len() {
             true => "",
             false => "--keys hex ",
         };
-        let each: Vec<String> = constants.iter().map(|text| shell(text)).collect();
+        let each: Vec<String> = literals.iter().map(|text| shell(text)).collect();
         format!("{option}{}", each.join(" "))
     }
 }
 
-/// The key that `--keys hex` shows.
+/// The key that `--keys hex` prints.
 pub(super) fn read_hex(given: &[String]) -> Result<PartitionKey, KeyError> {
     let not_hex = || KeyError::NotHex(given.join(" "));
     match given {
@@ -136,7 +146,7 @@ pub(super) fn read_hex(given: &[String]) -> Result<PartitionKey, KeyError> {
     }
 }
 
-/// A name and its type, where that has a short one.
+/// A column's name, and its type if that has a short name.
 fn declared(column: &Column) -> String {
     let cql_type = format!("{:?}", column.cql_type.unfrozen()).to_lowercase();
     match cql_type.chars().all(|c| c.is_ascii_alphabetic()) {
@@ -145,7 +155,7 @@ fn declared(column: &Column) -> String {
     }
 }
 
-/// The values of a key of so many columns. `None` where the bytes are no such key.
+/// The values of a serialized key. `None` if the bytes are not a key of that many columns.
 fn components(bytes: &[u8], columns: usize) -> Option<Vec<&[u8]>> {
     match columns {
         0 => return None,
@@ -163,7 +173,7 @@ fn components(bytes: &[u8], columns: usize) -> Option<Vec<&[u8]>> {
     rest.is_empty().then_some(values)
 }
 
-/// A word as a shell takes it.
+/// A word, quoted for a shell.
 fn shell(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-.:_".contains(c);
     let tame = |c: char| !"\"$`\\!".contains(c);
@@ -180,7 +190,7 @@ fn shell(text: &str) -> String {
 pub(super) mod tests {
     use super::*;
 
-    pub(in crate::cli::splits) fn columns(types: &[(&str, &str)]) -> KeyColumns {
+    pub(in crate::cli) fn columns(types: &[(&str, &str)]) -> KeyColumns {
         let column = |(name, cql_type): &(&str, &str)| Column {
             name: (*name).to_owned(),
             cql_type: CqlType::parse(cql_type),
@@ -191,11 +201,11 @@ pub(super) mod tests {
     }
 
     /// `((sensor text, day int), …)`.
-    pub(in crate::cli::splits) fn sensor_and_day() -> KeyColumns {
+    pub(in crate::cli) fn sensor_and_day() -> KeyColumns {
         columns(&[("sensor", "text"), ("day", "int")])
     }
 
-    pub(in crate::cli::splits) fn words(words: &[&str]) -> Vec<String> {
+    pub(in crate::cli) fn words(words: &[&str]) -> Vec<String> {
         words.iter().map(|word| (*word).to_owned()).collect()
     }
 
@@ -240,10 +250,10 @@ pub(super) mod tests {
         let error = |given: &[&str]| two.read(&words(given)).expect_err("wrong").to_string();
         assert_eq!(
             error(&["'s1'"]),
-            "the partition key is (sensor text, day int): give 2 constants, not 1"
+            "the partition key is (sensor text, day int): give 2 literals, not 1"
         );
-        assert!(error(&["s1", "7"]).starts_with("s1 is not a constant for sensor text; "));
-        assert!(error(&["'s1'", "'7'"]).starts_with("'7' is not a constant for day int; "));
+        assert!(error(&["s1", "7"]).starts_with("s1 is not a literal for sensor text; "));
+        assert!(error(&["'s1'", "'7'"]).starts_with("'7' is not a literal for day int; "));
         for given in [&["00"][..], &["0x0"], &["0x00", "0x00"], &[]] {
             let hex = read_hex(&words(given));
             assert!(matches!(hex, Err(KeyError::NotHex(_))), "{given:?}");
