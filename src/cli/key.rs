@@ -29,12 +29,10 @@ pub(super) enum KeyError {
     NoColumns,
 }
 
-/// How a command reads and prints keys.
+/// How a command reads and prints keys. Without doc comments on the values, the help stays compact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum KeyForm {
-    /// CQL literals, one per column
     Cql,
-    /// The whole serialized key, as 0x…
     Hex,
 }
 

@@ -23,12 +23,12 @@ the CQL has a default with a comment.
 
 Changes: nothing, and needs no cluster. Every statement it prints is IF NOT EXISTS.")]
     Print,
-    /// Create what is missing of the control keyspace, and check the rest
+    /// Create missing parts of the control keyspace, and check the rest
     #[command(after_help = "\
 Example:
   narrows schema apply --config narrows.toml
 
-Logs in with the role in upstream.username, which needs CREATE only for what is missing. Without
+Logs in with the role in upstream.username, which needs CREATE only for missing parts. Without
 control.replication, a new keyspace is replicated like the keyspace of the first [[table]].
 
 Changes: creates missing tables and types of the control keyspace. Alters and drops nothing: if

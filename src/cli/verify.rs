@@ -57,7 +57,7 @@ pub struct Verify {
     /// One JSON object per line
     #[arg(long)]
     pub json: bool,
-    /// How the key is written
+    /// How the key is written: CQL literals, or the whole serialized key as 0x…
     #[arg(long, value_enum, default_value_t = KeyForm::Cql, value_name = "FORM")]
     pub keys: KeyForm,
 }
@@ -66,7 +66,6 @@ pub struct Verify {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Compared {
     table: TableName,
-    key: String,
     literals: Vec<String>,
     bytes: PartitionKey,
     generation: Generation,
@@ -270,7 +269,6 @@ impl Comparing<'_> {
         Ok(Some(Compared {
             table: id.table.clone(),
             literals: columns.literals(&id.key),
-            key,
             bytes: id.key.clone(),
             generation,
             verdict,
@@ -399,7 +397,7 @@ fn heading(splits: usize) -> String {
 
 /// One finding, printed at once.
 fn told(one: &Compared) -> String {
-    let name = format!("{} {}", one.table, one.key);
+    let name = format!("{} {}", one.table, one.literals.join(", "));
     match &one.verdict {
         Verdict::Equal { .. } => format!("{name}: equal\n"),
         Verdict::Differs { reason, demoted } => {

@@ -43,7 +43,7 @@ pub struct List {
     /// One JSON object per line
     #[arg(long)]
     pub json: bool,
-    /// How keys are written
+    /// How keys are written: CQL literals, or the whole serialized key as 0x…
     #[arg(long, value_enum, default_value_t = KeyForm::Cql, value_name = "FORM")]
     pub keys: KeyForm,
 }
@@ -63,7 +63,11 @@ struct Found {
 
 pub(super) async fn list(control: &Control<'_>, command: &List) -> anyhow::Result<String> {
     let tables = control.tables(command.table.as_deref()).await?;
-    let mut latest = Latest::new(command.limit as usize, command.state);
+    let mut latest = Latest {
+        limit: command.limit as usize,
+        state: command.state,
+        ..Latest::default()
+    };
     for table in tables.iter().filter(|row| row.table.is_sound()) {
         let table = &table.table;
         let add = |listed| latest.add(&table.name, listed);
@@ -111,6 +115,7 @@ struct Counts {
 }
 
 /// Keeps the latest changes among all splits that are added.
+#[derive(Default)]
 struct Latest {
     limit: usize,
     state: Option<State>,
@@ -119,15 +124,6 @@ struct Latest {
 }
 
 impl Latest {
-    fn new(limit: usize, state: Option<State>) -> Self {
-        Self {
-            limit,
-            state,
-            counts: Counts::default(),
-            kept: Vec::new(),
-        }
-    }
-
     fn add(&mut self, table: &TableName, listed: Listed) {
         let Some(mut split) = listed.split else {
             self.counts.unknown += 1;

@@ -23,8 +23,12 @@ pub enum SplitsCommand {
     Rollback(rollback::Rollback),
     Add(add::Add),
     Scan(scan::Scan),
-    Pause(pause::Pause),
-    Resume(pause::Resume),
+    /// Stop work on the splits of a table; reads go on
+    #[command(after_help = pause::PAUSE_HELP)]
+    Pause(pause::OneTable),
+    /// Continue work on the splits of a paused table
+    #[command(after_help = pause::RESUME_HELP)]
+    Resume(pause::OneTable),
 }
 
 pub(super) async fn run(control: &Control<'_>, command: &SplitsCommand) -> anyhow::Result<String> {

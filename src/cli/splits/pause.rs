@@ -4,32 +4,26 @@ use clap::Args;
 
 use crate::cli::control::{Control, no_longer_watched};
 
-/// Stop work on the splits of a table; reads go on
 #[derive(Debug, Args)]
-#[command(after_help = "\
+pub struct OneTable {
+    /// keyspace.table, spelled as in Cassandra
+    pub table: String,
+}
+
+pub(super) const PAUSE_HELP: &str = "\
 Example:
   narrows splits pause plant.reading
 
 Changes: one row of the control keyspace. No split of the table begins another stage; stages in
 progress stop at their next checkpoint, or end. Splits in service go on answering reads, and writes
-are checked as before. Undo: narrows splits resume plant.reading")]
-pub struct Pause {
-    /// keyspace.table, spelled as in Cassandra
-    pub table: String,
-}
+are checked as before. Undo: narrows splits resume plant.reading";
 
-/// Continue work on the splits of a paused table
-#[derive(Debug, Args)]
-#[command(after_help = "\
+pub(super) const RESUME_HELP: &str = "\
 Example:
   narrows splits resume plant.reading
 
 Changes: one row of the control keyspace. Workers continue the splits within a few seconds, each
-from its last checkpoint. Undo: narrows splits pause plant.reading")]
-pub struct Resume {
-    /// keyspace.table, spelled as in Cassandra
-    pub table: String,
-}
+from its last checkpoint. Undo: narrows splits pause plant.reading";
 
 pub(super) async fn pause(control: &Control<'_>, table: &str) -> anyhow::Result<String> {
     let was = set(control, table, true).await?;

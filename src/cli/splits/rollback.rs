@@ -43,7 +43,7 @@ pub struct Rollback {
     /// With --all: do not ask
     #[arg(short, long)]
     pub yes: bool,
-    /// How the key is written
+    /// How the key is written: CQL literals, or the whole serialized key as 0x…
     #[arg(long, value_enum, default_value_t = KeyForm::Cql, value_name = "FORM")]
     pub keys: KeyForm,
 }

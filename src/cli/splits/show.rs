@@ -32,7 +32,7 @@ pub struct Show {
     /// The partition key: one CQL literal per column
     #[arg(required = true, allow_negative_numbers = true)]
     pub key: Vec<String>,
-    /// How the key is written
+    /// How the key is written: CQL literals, or the whole serialized key as 0x…
     #[arg(long, value_enum, default_value_t = KeyForm::Cql, value_name = "FORM")]
     pub keys: KeyForm,
 }

@@ -14,7 +14,7 @@ use super::stage::{self, Pace, Percent};
 use crate::cli::control::Control;
 use crate::cli::format::{counted, one_line, shortened, size};
 use crate::cli::key::KeyColumns;
-use crate::cli::{exit, moment, terminal};
+use crate::cli::{moment, terminal};
 use crate::schema::names::TableName;
 use crate::watched::WatchedTable;
 use crate::wide_row::clock::unix_millis;
@@ -63,7 +63,11 @@ pub(super) async fn watch(control: &Control<'_>, command: &Watch) -> anyhow::Res
         columns: HashMap::new(),
         tables: Vec::new(),
     };
-    let mut screen = Screen::new(stdout(), terminal::width().is_some());
+    let mut screen = Screen {
+        out: stdout(),
+        is_terminal: terminal::width().is_some(),
+        drawn: 0,
+    };
     let mut failures = 0;
     loop {
         let (above, live) = match watching.look(command.table.as_deref()).await {
@@ -85,7 +89,7 @@ pub(super) async fn watch(control: &Control<'_>, command: &Watch) -> anyhow::Res
         let counts = watching.tracker.counts(tables, now);
         if command.until_done && failures == 0 && counts.active == 0 {
             // On a terminal the last line says so already.
-            let is_said = screen.is_terminal() && counts.waiting == 0;
+            let is_said = screen.is_terminal && counts.waiting == 0;
             return Ok(if is_said { String::new() } else { done(counts) });
         }
         tokio::select! {
@@ -103,10 +107,9 @@ struct Watching<'a> {
 }
 
 impl Watching<'_> {
-    /// The first look must succeed; later ones may fail while the cluster does not answer.
+    /// The first look must succeed; later ones may fail while the control keyspace does not answer.
     fn may_try_again(&self, error: &anyhow::Error, failures: u32) -> bool {
-        let is_cluster = exit::code(error) != exit::CONFIGURATION;
-        is_cluster && !self.tables.is_empty() && failures < FAILURES_MAX
+        error.is::<StoreError>() && !self.tables.is_empty() && failures < FAILURES_MAX
     }
 
     /// Reads what changed since the last look.
@@ -170,7 +173,7 @@ impl Watching<'_> {
     }
 
     fn live(&self, screen: &Screen<Stdout>) -> Vec<String> {
-        let Some(width) = terminal::width().filter(|_| screen.is_terminal()) else {
+        let Some(width) = terminal::width().filter(|_| screen.is_terminal) else {
             return Vec::new();
         };
         let now = unix_millis();
@@ -344,18 +347,6 @@ struct Screen<W> {
 }
 
 impl<W: Write> Screen<W> {
-    fn new(out: W, is_terminal: bool) -> Self {
-        Self {
-            out,
-            is_terminal,
-            drawn: 0,
-        }
-    }
-
-    fn is_terminal(&self) -> bool {
-        self.is_terminal
-    }
-
     /// `above` stays; `live` is replaced the next time.
     fn put(&mut self, above: &[String], live: &[String]) -> io::Result<()> {
         let mut text = String::new();

@@ -9,7 +9,6 @@ fn line(one: &Compared) -> String {
 fn compared(verdict: Verdict) -> Compared {
     Compared {
         table: TableName::new("plant", "reading"),
-        key: "'s1', 7".to_owned(),
         literals: vec!["'s1'".to_owned(), "7".to_owned()],
         bytes: PartitionKey::new([1, 2]),
         generation: Generation(5),

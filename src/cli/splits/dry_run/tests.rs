@@ -26,7 +26,7 @@ fn clustering() -> Vec<ClusteringColumn> {
     }]
 }
 
-/// So many rows of half a mebibyte.
+/// A plan for this many rows of half a mebibyte.
 fn draft(rows: i32) -> Draft {
     let row = |number: i32| Row {
         clustering: vec![number.to_be_bytes().into()],

@@ -114,7 +114,11 @@ fn objects_hold_all_that_is_known() {
 
 #[test]
 fn only_the_latest_are_kept() {
-    let mut latest = Latest::new(3, Some(State::Copying));
+    let mut latest = Latest {
+        limit: 3,
+        state: Some(State::Copying),
+        ..Latest::default()
+    };
     for number in [5, 1, 9, 3, 7] {
         for state in [State::Copying, State::Failed] {
             let mut split = progressing(state, 1, 2);

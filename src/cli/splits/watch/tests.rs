@@ -111,6 +111,14 @@ fn the_last_line_counts() {
     );
 }
 
+fn screen<W: Write>(out: W, is_terminal: bool) -> Screen<W> {
+    Screen {
+        out,
+        is_terminal,
+        drawn: 0,
+    }
+}
+
 fn lines(lines: &[&str]) -> Vec<String> {
     lines.iter().map(|line| (*line).to_owned()).collect()
 }
@@ -118,11 +126,11 @@ fn lines(lines: &[&str]) -> Vec<String> {
 #[test]
 fn a_terminal_draws_over_the_last_lines() {
     let mut out = Vec::new();
-    let mut screen = Screen::new(&mut out, true);
-    screen
+    let mut drawing = screen(&mut out, true);
+    drawing
         .put(&[], &lines(&["a 1%", "1 in progress"]))
         .expect("written");
-    screen
+    drawing
         .put(&lines(&["a done"]), &lines(&["nothing"]))
         .expect("written");
     assert_eq!(
@@ -135,17 +143,17 @@ fn a_terminal_draws_over_the_last_lines() {
 #[test]
 fn a_pipe_gets_what_happened() {
     let mut out = Vec::new();
-    let mut screen = Screen::new(&mut out, false);
-    screen
+    let mut drawing = screen(&mut out, false);
+    drawing
         .put(&lines(&["a done"]), &lines(&["nothing"]))
         .expect("written");
-    screen.put(&[], &lines(&["nothing"])).expect("written");
+    drawing.put(&[], &lines(&["nothing"])).expect("written");
     assert_eq!(out, b"a done\n");
 }
 
 #[test]
 fn a_reader_that_went_away_is_noticed() {
     let mut nowhere: &mut [u8] = &mut [];
-    let mut screen = Screen::new(&mut nowhere, false);
-    assert!(screen.put(&lines(&["a"]), &[]).is_err());
+    let mut drawing = screen(&mut nowhere, false);
+    assert!(drawing.put(&lines(&["a"]), &[]).is_err());
 }

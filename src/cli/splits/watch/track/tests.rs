@@ -1,4 +1,4 @@
-//! What is under way, as rows change.
+//! The splits in progress, as rows change.
 
 use super::*;
 use crate::cli::splits::stage::tests::progressing;
@@ -57,7 +57,7 @@ pub(in crate::cli::splits::watch) fn tracked(state: State, split: Option<Split>)
     if let Some(split) = split {
         tracker.see(&id("a"), split);
     }
-    tracker.get(&id("a")).expect("under way").clone()
+    tracker.get(&id("a")).expect("in progress").clone()
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn the_pace_is_that_of_the_last_sights() {
         progress.changed_at += 1000;
         tracker.see(&id("a"), split.clone());
     }
-    let tracked = tracker.get(&id("a")).expect("under way");
+    let tracked = tracker.get(&id("a")).expect("in progress");
     assert_eq!(tracked.sights.len(), SIGHTS_MAX);
     let pace = tracked.pace().expect("known");
     assert_eq!(pace.bytes_per_second as i64, 10_000);
@@ -179,7 +179,7 @@ fn the_pace_is_that_of_the_last_sights() {
     let sights = tracker.get(&id("a")).map(|tracked| tracked.sights.len());
     assert_eq!(sights, Some(1), "it began again further back");
     tracker.apply(&table(), reading(2, 0), vec![row("a", State::Verifying)]);
-    let tracked = tracker.get(&id("a")).expect("under way");
+    let tracked = tracker.get(&id("a")).expect("in progress");
     assert!(tracked.sights.is_empty());
 }
 
