@@ -42,7 +42,8 @@ Ctrl-C ends it with what it has found.
 
 Changes: nothing while all splits are equal. A split that differs goes out of service at once and
 its table to mode detect, without a question, because its answers are wrong; --dry-run only reports.
-Undo, once nothing writes around the proxies: narrows mode plant.reading serve
+Undo, once nothing writes around the proxies: narrows mode plant.reading serve. The other splits are
+read again at once; the one that differed is copied again when it is found wide.
 
 Exit code 65: a split differs. 69: a split could not be compared, for instance with a node down.")]
 pub struct Verify {
