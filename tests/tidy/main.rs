@@ -1,5 +1,6 @@
 //! Facts about the source tree that reviews would otherwise have to repeat.
 
+mod docs;
 mod rooms;
 mod source;
 
@@ -85,44 +86,4 @@ fn nothing_is_left_to_do_without_an_issue() {
             );
         }
     }
-}
-
-#[test]
-fn readme_names_every_metric() {
-    let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
-    let mut names = 0;
-    for (path, text) in rust_files()
-        .iter()
-        .filter(|(path, _)| path.starts_with(root().join("src")))
-    {
-        for name in text.split('"').filter(|part| is_metric(part)) {
-            assert!(
-                readme.contains(&format!("`{name}`")),
-                "README.md lacks {name} of {}",
-                path.display()
-            );
-            names += 1;
-        }
-    }
-    assert!(
-        names > 10,
-        "found only {names} metrics, is the rule for finding them still right?"
-    );
-}
-
-fn is_metric(text: &str) -> bool {
-    let parts = [
-        "narrows_proxy_",
-        "narrows_upstream_",
-        "narrows_build_",
-        "narrows_detect_",
-        "narrows_filter_",
-        "narrows_follow_",
-        "narrows_lookup_",
-        "narrows_pipeline_",
-        "narrows_redis_",
-        "narrows_validation_",
-    ];
-    parts.iter().any(|part| text.starts_with(part))
-        && text.chars().all(|c| c.is_ascii_lowercase() || c == '_')
 }
