@@ -1,6 +1,7 @@
 //! Facts about the source tree that reviews would otherwise have to repeat.
 
 mod docs;
+mod licences;
 mod rooms;
 mod source;
 
