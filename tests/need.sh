@@ -12,7 +12,13 @@ install_redis() {
     if [ -d /run/systemd/system ]; then systemctl disable --now redis-server >&2; fi
 }
 
-command -v cargo >/dev/null || say "cargo 1.91 or newer: install Rust (rustup)"
+# Cargo itself refuses an older compiler. A newer one builds, but its lints and formatting may differ.
+wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo.toml")
+if ! command -v cargo >/dev/null; then
+    say "cargo $wanted: install Rust (rustup toolchain install $wanted)"
+elif ! rustc --version | grep -qF "rustc $wanted "; then
+    echo "note: this tree is built with Rust $wanted, and this is $(rustc --version)" >&2
+fi
 command -v mvn >/dev/null || say "Maven: install the package maven"
 command -v python3 >/dev/null || say "Python 3.11: install the packages python3 and python3-venv"
 command -v openssl >/dev/null || say "openssl: install the package openssl"
