@@ -55,7 +55,7 @@ pub enum UpstreamError {
         text: String,
     },
     #[error(
-        "{0} asks for a login; set upstream.username and upstream.password_file to a role of Narrows' own (README says which \
+        "{0} asks for a login; set upstream.username and upstream.password_file to a role of Narrows' own (docs/security.md says which \
          rights it needs), or topology and schema agreement stay unknown"
     )]
     LoginRequired(SocketAddr),

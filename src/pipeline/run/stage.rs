@@ -298,7 +298,7 @@ impl Stage<'_> {
     pub(super) async fn fail_refused(&self, error: &PoolError) -> Result<(), WorkError> {
         let reason = format!(
             "Cassandra goes on refusing a request of the worker ({error}): its role may lack a right on the original or on the \
-             split table (README), or the split table is gone or was altered"
+             split table (docs/security.md), or the split table is gone or was altered"
         );
         self.fail(reason.into()).await
     }
