@@ -312,12 +312,10 @@ fn is_metric(text: &str) -> bool {
 /// Every command that does something, with its flags apart from those that all have.
 fn commands() -> BTreeMap<String, BTreeSet<String>> {
     fn walk(command: &clap::Command, path: String, found: &mut BTreeMap<String, BTreeSet<String>>) {
-        let mut is_group = false;
-        for child in command.get_subcommands() {
-            is_group = true;
-            walk(child, format!("{path} {}", child.get_name()), found);
-        }
-        if is_group {
+        if command.has_subcommands() {
+            for child in command.get_subcommands() {
+                walk(child, format!("{path} {}", child.get_name()), found);
+            }
             return;
         }
         let mut flags = BTreeSet::new();
@@ -325,13 +323,16 @@ fn commands() -> BTreeMap<String, BTreeSet<String>> {
             flags.extend(argument.get_long().map(|long| format!("--{long}")));
             flags.extend(argument.get_short().map(|short| format!("-{short}")));
         }
-        for common in ["--config", "-c"] {
+        for common in ["--config", "-c", "--help", "-h"] {
             assert!(flags.remove(common), "{path} does not take {common}");
         }
         found.insert(path, flags);
     }
+    // `help` would list all commands once more. Only a built command has the flags that it inherits.
+    let mut command = Cli::command().disable_help_subcommand(true);
+    command.build();
     let mut found = BTreeMap::new();
-    walk(&Cli::command(), "narrows".to_owned(), &mut found);
+    walk(&command, "narrows".to_owned(), &mut found);
     found
 }
 
