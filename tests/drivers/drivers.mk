@@ -9,3 +9,10 @@ drivers: need-drivers ## Every driver direct and through the proxy: DRIVERS=pyth
 	$(CLUSTER) up --name main
 	cargo build --bin narrows
 	python3 -B tests/drivers/run.py --driver $(DRIVERS) --mode $(MODE) $(DRIVERS_FLAGS)
+
+# On a cluster of its own with one node; tests/decoder/README.md says what becomes of it.
+.PHONY: captures
+captures: need-drivers ## Records what drivers and Cassandra say to each other, for tests/decoder: DRIVERS=python,java,...
+	$(CLUSTER) up --name capture --nodes 1 --version 5.0 --subnet 127.0.9
+	python3 -B tests/drivers/capture.py --driver $(DRIVERS)
+	$(CLUSTER) down --name capture
