@@ -24,7 +24,7 @@ test: need-drivers lint unit integration drivers operations ## Every test, at SC
 	@echo "all tests passed"
 
 unit: need ## Tests that need no cluster
-	cargo test --lib --test tidy
+	cargo test --lib --test tidy --test decoder
 
 integration: need ## The proxy on the wire, against real Cassandra
 	$(CLUSTER) up --name main
