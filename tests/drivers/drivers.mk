@@ -7,7 +7,8 @@ DRIVERS_FLAGS ?=
 .PHONY: drivers
 drivers: need-drivers ## Every driver direct and through the proxy: DRIVERS=python,java,... MODE=single,mirror,split
 	$(CLUSTER) up --name main
-	cargo build --bin narrows
+	# With the example the dependencies have the features that `cargo test` gives them, so nothing is built twice.
+	cargo build --bin narrows --example driver-rust
 	python3 -B tests/drivers/run.py --driver $(DRIVERS) --mode $(MODE) $(DRIVERS_FLAGS)
 
 # On a cluster of its own with one node; tests/decoder/README.md says what becomes of it.

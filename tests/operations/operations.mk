@@ -10,7 +10,7 @@ TOPICS ?= auth capacity check control datacenters explain failures restarts righ
 
 operations: ## Whole processes with live drivers: TOPICS="auth tls …"
 	tests/setup.sh
-	cargo build
+	cargo build --bin narrows --example driver-rust
 	$(OPERATIONS) $(TOPICS)
 
 operations-static: static
