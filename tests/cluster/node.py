@@ -18,7 +18,7 @@ STOP_GRACE_SECONDS = 30
 # Every schema change would flush ten tables. Without that a node which is killed comes back without its latest tables, so
 # it is for clusters whose nodes are only ever stopped.
 FORGETFUL = "-Dcassandra.test.flush_local_schema_changes=false"
-QUICK_SCHEMA = ("main", "old")
+QUICK_SCHEMA = ("main", "old", "control")
 
 
 class Node:
@@ -92,6 +92,8 @@ class Node:
             self.marker,
             f"-Xms{self.spec.heap}", f"-Xmx{self.spec.heap}", "-Xss512k",
             "-XX:+UseSerialGC", "-XX:+PerfDisableSharedMem", "-XX:+ExitOnOutOfMemoryError",
+            # A node lives for minutes: code of the second compiler would cost more than it ever gives back.
+            "-XX:TieredStopAtLevel=1",
             *runtime.module_options(),
             f"-javaagent:{agents[0]}",
             "-Djdk.attach.allowAttachSelf=true", "-Djava.awt.headless=true", f"-Djava.io.tmpdir={temporary}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 import time
 
@@ -16,23 +17,32 @@ POLL_SECONDS = 0.5
 
 
 def wait_until_serving(spec: ClusterSpec, nodes: list[Node]) -> None:
-    """Fails at once when a process dies, and in the end when one never answers."""
+    """Returns after a round in which every node served. Fails at once when a process dies, and in the end when one never answers.
+
+    One node's word does not last: right after a pause, others may still find the node dead that they just saw alive."""
     started = time.monotonic()
     tls = client_context(spec)
-    reasons = {node: "not asked yet" for node in nodes}
-    while reasons:
-        for node in list(reasons):
-            check_alive(node)
-            try:
-                check_serving(spec, node, tls, whole_ring=len(nodes) == spec.nodes)
-                del reasons[node]
+    served: set[int] = set()
+    while reasons := reasons_to_wait(spec, nodes, tls):
+        for node in nodes:
+            if node not in reasons and node.number not in served:
+                served.add(node.number)
                 runtime.say(f"{node} serves after {time.monotonic() - started:.1f} s")
-            except NotServing as reason:
-                reasons[node] = str(reason)
-        if reasons and time.monotonic() - started > START_SECONDS_MAX:
+        if time.monotonic() - started > START_SECONDS_MAX:
             fail(next(iter(reasons)), f"does not serve after {START_SECONDS_MAX} s ({next(iter(reasons.values()))})")
-        if reasons:
-            time.sleep(POLL_SECONDS)
+        time.sleep(POLL_SECONDS)
+    runtime.say(f"all nodes of {spec.name} that run serve after {time.monotonic() - started:.1f} s")
+
+
+def reasons_to_wait(spec: ClusterSpec, nodes: list[Node], tls: ssl.SSLContext | None) -> dict[Node, str]:
+    reasons = {}
+    for node in nodes:
+        check_alive(node)
+        try:
+            check_serving(spec, node, tls, whole_ring=len(nodes) == spec.nodes)
+        except NotServing as reason:
+            reasons[node] = str(reason)
+    return reasons
 
 
 def check_alive(node: Node) -> None:
@@ -58,6 +68,15 @@ def check_serving(spec: ClusterSpec, node: Node, tls: ssl.SSLContext | None, who
             # Rows in system.peers outlive the peer. This table has two replicas, so that reading all of it
             # at ALL succeeds only when gossip holds every node to be alive; no row matches, so no page ends early.
             ping.query("SELECT session_id FROM system_traces.sessions WHERE command = 'none' ALLOW FILTERING", CONSISTENCY_ALL)
+    check_management(node)
+
+
+def check_management(node: Node) -> None:
+    """That nodetool finds somebody to talk to."""
+    with socket.socket() as probe:
+        probe.settimeout(2)
+        if probe.connect_ex(("127.0.0.1", node.jmx_port)) != 0:
+            raise NotServing("its JMX port is closed")
 
 
 def client_context(spec: ClusterSpec) -> ssl.SSLContext | None:

@@ -20,6 +20,7 @@ WELL_KNOWN = {
     "auth": {"subnet": "127.0.2", "auth": True, "tls": True},
     "old": {"subnet": "127.0.3", "version": "4.1"},
     "dc": {"subnet": "127.0.4", "nodes": 2, "dc_per_node": True},
+    "fault": {"subnet": "127.0.6", "nodes": 3},
     "control": {"subnet": "127.0.7"},
 }
 

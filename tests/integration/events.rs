@@ -32,7 +32,9 @@ fn schema_events_pass_unchanged() {
             .map(|address| subscribe(address, codec, &["SCHEMA_CHANGE", "STATUS_CHANGE"]));
         let table = format!("{}.t{number}", keyspace.name);
         let mut client = RawClient::connect(proxy.address(), codec);
-        keyspace::alone(|| client.query(&format!("CREATE TABLE {table} (k int PRIMARY KEY)")));
+        keyspace::alone(cluster.node(), || {
+            client.query(&format!("CREATE TABLE {table} (k int PRIMARY KEY)"))
+        });
         let [direct, through] = both
             .each_mut()
             .map(|client| event_of(client, &keyspace.name));
@@ -65,7 +67,7 @@ fn events_of_split_tables_are_kept_from_clients() {
     let create = |table: &str| format!("CREATE TABLE {name}.{table} (k int PRIMARY KEY)");
     // The reply to whoever makes such a table himself is his.
     let mut client = RawClient::connect(proxy.address(), Codec::V4);
-    let reply = keyspace::alone(|| client.query(&create("wide_t_2")));
+    let reply = keyspace::alone(cluster.node(), || client.query(&create("wide_t_2")));
     assert!(names(&reply, "wide_t_2"));
     let around = [
         create("wide_t_1"),
@@ -135,7 +137,8 @@ fn a_node_that_goes_and_comes_is_hidden_in_single_and_mirrored_in_mirror() {
         .expecting("no control connection")
         .start();
     let port = mirror.address().port();
-    let mirrored = |number: u8| SocketAddr::from(([127, 79, 1, number], port));
+    // The nodes' own last two bytes, in the network of the mirror.
+    let mirrored = |number: u8| SocketAddr::from(([127, 79, 6, number], port));
     eventually("all nodes are mirrored", || {
         (1..=3)
             .all(|number| accepts(mirrored(number)))

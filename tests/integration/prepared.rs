@@ -73,7 +73,9 @@ fn after_a_change_of_the_table_the_client_must_prepare_again() {
     let text = format!("SELECT * FROM {}.kv", keyspace.name);
     let mut client = RawClient::connect(proxy.address(), Codec::V4);
     let id = client.prepare(&text);
-    keyspace::alone(|| client.query(&format!("ALTER TABLE {}.kv ADD w int", keyspace.name)));
+    keyspace::alone(cluster.node(), || {
+        client.query(&format!("ALTER TABLE {}.kv ADD w int", keyspace.name))
+    });
     // Nodes that had it have dropped it; where the proxy prepares it, the columns are not those the client was told.
     for _ in 0..6 {
         let mut other = RawClient::connect(proxy.address(), Codec::V4);
@@ -192,7 +194,7 @@ fn statements_that_cassandra_forgot_are_prepared_again() {
         let mut client = RawClient::connect(proxy.address(), codec);
         let id = client.prepare(&text);
         let alter = format!("ALTER TABLE {}.kv ADD {column} int", keyspace.name);
-        keyspace::alone(|| client.query(&alter));
+        keyspace::alone(cluster.node(), || client.query(&alter));
         let body = request::execute(codec, &id, &Parameters::values(&[Value::int(1)]));
         let reply = client.ask(opcode::EXECUTE, &body);
         assert_eq!(reply.unprepared_id(), id.0, "{codec:?}");

@@ -20,7 +20,7 @@ fn a_new_table_is_usable_on_every_node_at_once() {
     {
         let table = format!("{}.t{number}", keyspace.name);
         let mut client = RawClient::connect(proxy.address(), codec);
-        keyspace::alone(|| {
+        keyspace::alone(cluster.node(), || {
             client.query(&format!("CREATE TABLE {table} (k int PRIMARY KEY)"));
             for node in &mut nodes {
                 node.query(&format!("INSERT INTO {table} (k) VALUES (1)"));
@@ -58,7 +58,7 @@ fn schema_changes_are_answered_as_by_cassandra() {
             };
             statements.iter().map(&mut ask).collect()
         };
-        keyspace::alone(|| {
+        keyspace::alone(cluster.node(), || {
             let direct = say(cluster.node());
             keyspace::settle(&mut RawClient::connect(cluster.node(), Codec::V4));
             assert_eq!(direct, say(proxy.address()), "{codec:?}");

@@ -12,7 +12,9 @@ use narrows::upstream::ring::token;
 use crate::pipeline::world::SPLIT_PATIENCE;
 use crate::support::cluster::old_cluster;
 use crate::support::proxy::Builder;
-use crate::support::{Codec, Keyspace, Proxy, RawClient, cluster, eventually, eventually_within};
+use crate::support::{
+    Codec, Keyspace, Proxy, RawClient, cluster_alone, eventually, eventually_within,
+};
 
 const COLUMNS: [(&str, &str); 8] = [
     ("a text", r"'pump:7\'"),
@@ -115,7 +117,9 @@ fn fill(node: SocketAddr, keyspace: &str) -> i64 {
 
 #[test]
 fn what_any_node_lists_is_found_by_the_key_that_it_prints() {
-    let cluster = cluster();
+    // `nodetool tablestats` asks every table of the node, and fails with "Server is not initialized yet" when one of them
+    // is dropped meanwhile. Beside other tests that happens.
+    let cluster = cluster_alone();
     let declared = COLUMNS.map(|(declared, _)| declared).join(", ");
     let names = key_columns();
     let table = format!("CREATE TABLE t ({declared}, i int, v text, PRIMARY KEY (({names}), i))");

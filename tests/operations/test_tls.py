@@ -112,7 +112,7 @@ class UpstreamCertificate(TlsTest):
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.node = cluster("mtls", "--nodes", "1", "--subnet", "127.0.7", "--tls", "--mtls", "--heap", "512M")
+        cls.node = cluster("mtls", "--nodes", "1", "--subnet", "127.0.10", "--tls", "--mtls", "--heap", "512M")
         cls.addClassCleanup(cluster_command, "down", "--name", "mtls")
 
     def test_shared_identity_is_shown_to_cassandra(self) -> None:

@@ -16,12 +16,22 @@ use crate::support::{
 
 /// The node that is paused, counted from 1.
 const PAUSED: usize = 3;
+const MIRROR: &str = "127.81.0.0/16";
 const UNAVAILABLE: i32 = 0x1000;
 const OVERLOADED: i32 = 0x1001;
 const WRITE_TIMEOUT: i32 = 0x1100;
 const LATE_ROW: i32 = 5000;
 /// What a proxy and its control session say of a node that does not answer.
 const COMPLAINTS: [&str; 2] = ["no control connection", "could not be written down"];
+
+/// Where a proxy shows this node: in the network of the mirror, with the node's own last two bytes.
+fn mirrored(node: SocketAddr, port: u16) -> SocketAddr {
+    let std::net::IpAddr::V4(ip) = node.ip() else {
+        panic!("{node} is IPv4");
+    };
+    let [_, _, third, fourth] = ip.octets();
+    SocketAddr::from(([127, 81, third, fourth], port))
+}
 
 /// Partitions that are on this node and on no other.
 fn keys_on(cluster: &Cluster, world: &World, node: SocketAddr) -> impl Iterator<Item = i32> {
@@ -65,12 +75,12 @@ fn a_write_that_timed_out_and_comes_by_a_hint_is_missing_nowhere() {
     // Mirrored, a client knows which node it is connected to.
     let proxy = quick(world.proxy())
         .set("topology.mode", "mirror")
-        .set("topology.network", "127.81.0.0/16");
+        .set("topology.network", MIRROR);
     let proxy = COMPLAINTS
         .into_iter()
         .fold(proxy, |proxy, text| proxy.expecting(text));
     let proxy = proxy.start();
-    let mirrored = SocketAddr::from(([127, 81, 1, 1], proxy.address().port()));
+    let mirrored = mirrored(cluster.node(), proxy.address().port());
     let mut client = eventually("the first node is mirrored", || {
         let _reached = std::net::TcpStream::connect(mirrored).ok()?;
         Some(RawClient::connect(mirrored, Codec::V4))

@@ -1,42 +1,36 @@
 //! The clusters of `tests/cluster`, started when a test first needs them and left running.
 //!
-//! Tests share `main` side by side. The one that stops nodes takes it alone.
+//! Tests share all clusters side by side, except `fault`: a test that stops or pauses nodes, or that fails when another
+//! test drops a table, has that one to itself.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-static MAIN: RwLock<()> = RwLock::new(());
+static FAULT: Mutex<()> = Mutex::new(());
 static STARTED: Mutex<Option<HashMap<String, Vec<SocketAddr>>>> = Mutex::new(None);
 
-/// A running cluster and, for `main`, the right to use it. Ask once per test: asking twice could wait for itself.
+/// A running cluster and, for `fault`, the right to use it. Ask once per test: asking twice would wait for itself.
 pub(crate) struct Cluster {
     name: &'static str,
     nodes: Vec<SocketAddr>,
-    _shared: Option<RwLockReadGuard<'static, ()>>,
-    _alone: Option<RwLockWriteGuard<'static, ()>>,
+    alone: Option<MutexGuard<'static, ()>>,
 }
 
 /// Three nodes of Cassandra 5.0, shared with other tests.
 pub(crate) fn cluster() -> Cluster {
-    let shared = MAIN.read().unwrap_or_else(PoisonError::into_inner);
-    Cluster {
-        name: "main",
-        nodes: start("main"),
-        _shared: Some(shared),
-        _alone: None,
-    }
+    named("main")
 }
 
-/// The same with nobody else there.
+/// Three other nodes, with no other test there.
 pub(crate) fn cluster_alone() -> Cluster {
-    let alone = MAIN.write().unwrap_or_else(PoisonError::into_inner);
+    let alone = FAULT.lock().unwrap_or_else(PoisonError::into_inner);
     Cluster {
-        name: "main",
-        nodes: start("main"),
-        _shared: None,
-        _alone: Some(alone),
+        name: "fault",
+        // A test that failed may have left a node stopped: `up` starts it again, and waits until all nodes serve.
+        nodes: up("fault"),
+        alone: Some(alone),
     }
 }
 
@@ -59,8 +53,7 @@ fn named(name: &'static str) -> Cluster {
     Cluster {
         name,
         nodes: start(name),
-        _shared: None,
-        _alone: None,
+        alone: None,
     }
 }
 
@@ -82,7 +75,7 @@ impl Cluster {
 
     /// Stops a node, counted from 1, until the returned value is dropped.
     pub(crate) fn stop_node(&self, number: usize) -> StoppedNode<'_> {
-        assert!(self._alone.is_some(), "other tests need this node");
+        assert!(self.alone.is_some(), "other tests need this node");
         let stopped = StoppedNode {
             cluster: self,
             number,
@@ -93,7 +86,7 @@ impl Cluster {
 
     /// A node that answers nothing, and looks alive to the others for a while.
     pub(crate) fn pause_node(&self, number: usize) -> StoppedNode<'_> {
-        assert!(self._alone.is_some(), "other tests need this node");
+        assert!(self.alone.is_some(), "other tests need this node");
         self.on_node("pause-node", number);
         StoppedNode {
             cluster: self,
@@ -124,9 +117,13 @@ fn start(name: &str) -> Vec<SocketAddr> {
     if let Some(nodes) = started.get(name) {
         return nodes.clone();
     }
-    let nodes = contact_points(&run(&["up", "--name", name]));
+    let nodes = up(name);
     started.insert(name.to_owned(), nodes.clone());
     nodes
+}
+
+fn up(name: &str) -> Vec<SocketAddr> {
+    contact_points(&run(&["up", "--name", name]))
 }
 
 fn run(arguments: &[&str]) -> String {

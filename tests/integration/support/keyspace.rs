@@ -1,17 +1,18 @@
 //! A keyspace of its own for each test, made and dropped directly on the cluster.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use super::{Cluster, Codec, RawClient, eventually, request};
 
-/// Schema changes side by side only make each other slow.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+/// Schema changes side by side in one cluster only make each other slow. Each cluster has its own turns.
+static TURNS: [Mutex<()>; 16] = [const { Mutex::new(()) }; 16];
 
 pub(crate) struct Keyspace {
     pub(crate) name: String,
-    node: std::net::SocketAddr,
+    node: SocketAddr,
 }
 
 impl Keyspace {
@@ -38,7 +39,7 @@ impl Keyspace {
 
     /// Changes the schema, and returns when all nodes know of it.
     pub(crate) fn run(&self, statements: &[&str]) {
-        alone(|| {
+        alone(self.node, || {
             let mut client = RawClient::connect(self.node, Codec::V4);
             for statement in statements {
                 client.query(statement);
@@ -54,14 +55,21 @@ impl Drop for Keyspace {
         if !std::thread::panicking() {
             let drop = format!("DROP KEYSPACE {}", self.name);
             // Whoever changes the schema next waits until all nodes know of this.
-            alone(|| RawClient::connect(self.node, Codec::V4).query(&drop));
+            alone(self.node, || {
+                RawClient::connect(self.node, Codec::V4).query(&drop)
+            });
         }
     }
 }
 
-/// Runs schema changes while no other test does.
-pub(crate) fn alone<T>(change: impl FnOnce() -> T) -> T {
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+/// Runs schema changes while no other test does in the cluster of this node.
+pub(crate) fn alone<T>(node: SocketAddr, change: impl FnOnce() -> T) -> T {
+    let IpAddr::V4(ip) = node.ip() else {
+        panic!("{node} is IPv4");
+    };
+    // The third byte is the cluster's. Two clusters with one turn would only wait for each other.
+    let turn = usize::from(ip.octets()[2]) % TURNS.len();
+    let _turn = TURNS[turn].lock().unwrap_or_else(PoisonError::into_inner);
     change()
 }
 
