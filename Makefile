@@ -6,7 +6,7 @@ SHELL := bash
 SCALE ?= 1
 export SCALE
 
-.PHONY: help need need-drivers demo test unit integration fmt lint static
+.PHONY: help need need-drivers demo test quick unit integration flakes fmt lint static
 
 help: ## This list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -20,24 +20,32 @@ need-drivers:
 demo: need ## Watch two wide partitions being split and read again (KEEP=1: look around)
 	@tests/demo/demo.sh
 
-test: need-drivers lint unit integration drivers operations ## Every test, at SCALE=1 in about 40 minutes
-	@echo "all tests passed"
+RUN := python3 -B tests/run/run.py
+
+test: need-drivers ## Every test: a table of stages, what failed, and `N passed, N failed`
+	@$(RUN)
+
+quick: need ## Lint, unit tests, one real path through the proxy and one split
+	@$(RUN) lint unit path
 
 unit: need ## Tests that need no cluster
-	cargo test --lib --test tidy --test decoder
+	@$(RUN) unit
 
 integration: need ## The proxy on the wire, against real Cassandra
-	$(CLUSTER) up --name main
-	# The tests mostly wait for schema changes, so more of them than cores run at a time.
-	cargo test --test integration -- --test-threads=4
+	@$(RUN) integration
+
+# How often, which stages, and beside how many processes that only burn CPU.
+N ?= 5
+STAGE ?=
+BUSY ?= 0
+flakes: need-drivers ## What does not pass every time: N=5 STAGE="unit drivers" BUSY=2
+	@$(RUN) --flakes $(N) --busy $(BUSY) $(STAGE)
 
 fmt: ## Formats the Rust code
 	cargo fmt
 
 lint: need ## Formatting, lints, documentation links
-	cargo fmt --check
-	cargo clippy --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --lib --quiet
+	@$(RUN) lint
 
 MUSL := x86_64-unknown-linux-musl
 static: need ## The release binary, static: target/x86_64-unknown-linux-musl/release/narrows

@@ -1,4 +1,6 @@
 """The driver programs: how each is built below target/ and started, and the configurations it runs in."""
+import contextlib
+import fcntl
 import os
 import shutil
 import subprocess
@@ -90,6 +92,28 @@ def build_rust():
 BUILD = {"python": build_venv, "cqlsh": build_venv, "java": build_java, "go": build_go, "go-v1": build_go_v1,
          "node": build_node, "rust": build_rust}
 
+
+def build(drivers):
+    """Yields each driver and why its program cannot be built, or None."""
+    for driver in drivers:
+        problem = None
+        with locked():
+            try:
+                BUILD[driver]()
+            except (Missing, OSError) as error:
+                problem = error
+        yield driver, problem
+
+
+@contextlib.contextmanager
+def locked():
+    """Only one process at a time builds: `make test` does it ahead, beside other stages."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    with open(OUT / "lock", "w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
 COMMAND = {
     "python": [VENV_PYTHON, HERE / "python" / "main.py"],
     "cqlsh": [VENV_PYTHON, HERE / "cqlsh" / "main.py"],
@@ -120,3 +144,9 @@ def drop(contact, keyspace):
     command = [VENV_PYTHON.parent / "cqlsh", "--request-timeout=60", "-e", f"DROP KEYSPACE IF EXISTS {keyspace}", host, port]
     if subprocess.run(command, capture_output=True).returncode:
         print(f"  could not drop keyspace {keyspace}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    # All but those that Cargo builds, which has enough to do while this runs ahead.
+    for name, problem in build([name for name in BUILD if name != "rust"]):
+        print(f"{name}: {problem or 'built'}", flush=True)

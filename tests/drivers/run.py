@@ -9,6 +9,7 @@ import secrets
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import compare
 import programs
@@ -77,31 +78,39 @@ def check(direct, through, mode, addresses, real):
         yield from (f"the real address {address} was seen" for address in real if address in through[2])
 
 
-def try_mode(driver, configuration, mode, direct, proxies, settings):
-    real = [c.rsplit(":", 1)[0] for c in settings.contacts]
-    if mode == "direct":
-        return list(check(direct, run(driver, configuration, settings.contacts, settings), mode, real, real))
-    narrows = proxies[mode]
-    try:
-        complaints = list(check(direct, run(driver, configuration, narrows.contacts, settings), mode, narrows.addresses, real))
-    except Failed as failure:
-        complaints = [str(failure)]
-    return complaints + [f"narrows logged: {line[:400]}" for line in narrows.complaints()]
-
-
 def try_configuration(driver, configuration, modes, proxies, settings):
-    """Yields (mode, complaints) for each mode; the direct run is made once for all of them."""
+    """Yields (mode, seconds, complaints). The direct run, made once for all modes, and the others go on side by side."""
     real = [c.rsplit(":", 1)[0] for c in settings.contacts]
-    try:
-        direct = run(driver, configuration, settings.contacts, settings)
-        wrong = [*compare.incomplete(direct[0]), *compare.topology(direct[1], real, len(real))]
-    except Failed as failure:
-        wrong = [str(failure)]
-    for mode in modes:
-        try:
-            yield mode, [f"direct: {w}" for w in wrong] or try_mode(driver, configuration, mode, direct, proxies, settings)
-        except (Failed, json.JSONDecodeError) as failure:
-            yield mode, [str(failure)]
+    with ThreadPoolExecutor(1 + len(modes)) as side_by_side:
+        direct = side_by_side.submit(timed, driver, configuration, settings.contacts, settings)
+        contacts = {mode: settings.contacts if mode == "direct" else proxies[mode].contacts for mode in modes}
+        runs = {mode: side_by_side.submit(timed, driver, configuration, contacts[mode], settings) for mode in modes}
+    for mode, through in runs.items():
+        narrows = proxies.get(mode)
+        addresses = narrows.addresses if narrows else real
+        complaints = list(complaints_of(direct, through, mode, addresses, real))
+        # A proxy has one program at a time, so what it logged is of this run.
+        logged = narrows.complaints() if narrows else []
+        seconds = through.result()[1] if not through.exception() else 0
+        yield mode, seconds, complaints + [f"narrows logged: {line[:400]}" for line in logged]
+
+
+def timed(*arguments):
+    since = time.monotonic()
+    return run(*arguments), time.monotonic() - since
+
+
+def complaints_of(direct, through, mode, addresses, real):
+    """About both runs, which have ended; what only a fault of the runner explains is raised."""
+    for which, future in (("direct: ", direct), ("", through)):
+        if isinstance(future.exception(), (Failed, json.JSONDecodeError)):
+            yield f"{which}{future.exception()}"
+            return
+    alone, _ = direct.result()
+    wrong = [*compare.incomplete(alone[0]), *compare.topology(alone[1], real, len(real))]
+    yield from (f"direct: {w}" for w in wrong)
+    if not wrong:
+        yield from check(alone, through.result()[0], mode, addresses, real)
 
 
 def plan(settings):
@@ -116,59 +125,63 @@ def plan(settings):
 
 
 def build(drivers):
-    for driver in drivers:
-        try:
-            programs.BUILD[driver]()
-        except (programs.Missing, OSError) as error:
-            sys.exit(f"cannot build the {driver} program: {error}")
+    """Each a test of its own: what cannot be built fails without hiding the others."""
+    for driver, problem in programs.build(drivers):
+        yield driver, (None, "-"), "build", 0, [f"cannot build: {problem}"] if problem else []
 
 
 def try_split(settings):
     """Every driver on the split partition, then the end of the proxy."""
     try:
         for driver, configuration, seconds, complaints in split.run_all(settings, run):
-            print(f"{driver} {configuration[0] or 'default'} {configuration[1]} split: {'FAIL' if complaints else 'ok'}", flush=True)
-            for complaint in complaints[:20]:
-                print(f"    {complaint}", flush=True)
             yield driver, configuration, "split", seconds, complaints
     except (Failed, RuntimeError, OSError, json.JSONDecodeError, subprocess.TimeoutExpired) as failure:
-        print(f"split: FAIL\n    {failure}", flush=True)
-        yield "(split)", (None, "-"), "split", 0, [str(failure)]
+        yield "(partition)", (None, "-"), "split", 0, [str(failure)]
 
 
-def report(results):
-    print(f"\n{'driver':8} {'protocol':9} {'compression':12} {'mode':7} {'seconds':>7}  result")
-    for driver, (protocol, compression), mode, seconds, complaints in results:
-        print(f"{driver:8} {protocol or 'default':9} {compression:12} {mode:7} {seconds:7.1f}  {'FAIL' if complaints else 'ok'}")
-    failed = sum(bool(complaints) for *_, complaints in results)
-    print(f"\n{len(results) - failed} passed, {failed} failed")
-    return 1 if failed or not results else 0
-
-
-def main():
-    settings = arguments()
-    build(settings.drivers)
-    proxies, results = {}, []
+def try_modes(settings):
+    proxies = {}
     try:
         for mode in settings.modes:
             if mode != "direct":
                 proxies[mode] = proxy.Proxy(settings.narrows, mode, settings.contacts, settings.dc)
         for driver, configuration, modes in plan(settings):
-            since = time.monotonic()
-            for mode, complaints in try_configuration(driver, configuration, modes, proxies, settings):
-                results.append((driver, configuration, mode, time.monotonic() - since, complaints))
-                since = time.monotonic()
-                print(f"{driver} {configuration[0] or 'default'} {configuration[1]} {mode}: {'FAIL' if complaints else 'ok'}", flush=True)
-                for complaint in complaints[:20]:
-                    print(f"    {complaint}", flush=True)
+            for mode, seconds, complaints in try_configuration(driver, configuration, modes, proxies, settings):
+                yield driver, configuration, mode, seconds, complaints
     finally:
         ends = {mode: narrows.stop() for mode, narrows in proxies.items()}
     for mode, complaints in ends.items():
-        results.append(("(stop)", (None, "-"), mode, 0, complaints))
-        print("".join(f"narrows ({mode}) at its end: {c}\n" for c in complaints), end="")
-    if settings.split:
-        results.extend(try_split(settings))
-    return report(results)
+        yield "(stop)", (None, "-"), mode, 0, complaints
 
 
-sys.exit(main())
+def tell(driver, configuration, mode, seconds, complaints):
+    """One line as all tests have it, after what is wrong."""
+    for complaint in complaints[:20]:
+        print(f"    {complaint}", flush=True)
+    protocol, compression = configuration
+    name = "::".join((driver, mode, f"v{protocol}" if protocol else "default", compression))
+    print(f"test {name} ... {'FAILED' if complaints else 'ok'} <{seconds:.3f}s>", flush=True)
+
+
+def main():
+    settings = arguments()
+    results = []
+
+    def note(*result):
+        tell(*result)
+        results.append(not result[-1])
+
+    for result in build(settings.drivers):
+        note(*result)
+        if result[-1]:
+            settings.drivers.remove(result[0])
+    for result in try_modes(settings):
+        note(*result)
+    for result in try_split(settings) if settings.split else ():
+        note(*result)
+    print(f"{sum(results)} passed, {len(results) - sum(results)} failed")
+    return 0 if results and all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
