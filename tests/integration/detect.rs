@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::support::cluster::old_cluster;
 use crate::support::request::{Item, Parameters, UNLOGGED, Value, batch, execute, query_with};
-use crate::support::{Cluster, Codec, Keyspace, Proxy, RawClient, cluster, eventually, opcode};
+use crate::support::{
+    Cluster, Codec, Keyspace, Proxy, RawClient, eventually, opcode, single_cluster,
+};
 
 const WIDE_BYTES: usize = 100 << 10;
 const TABLE: &str = "CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c))";
@@ -184,7 +186,7 @@ fn finds_every_wide_scan_once(cluster: &Cluster, codecs: &[Codec]) {
 
 #[test]
 fn a_wide_scan_is_found_once_with_its_bytes() {
-    finds_every_wide_scan_once(&cluster(), &Codec::ALL);
+    finds_every_wide_scan_once(&single_cluster(), &Codec::ALL);
 }
 
 #[test]
@@ -194,7 +196,7 @@ fn a_wide_scan_is_found_with_cassandra_4_1() {
 
 #[test]
 fn a_hot_narrow_partition_is_not_wide() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let world = World::start(&cluster, &[TABLE], "", "");
     world.fill(1, 30, 1_000);
     world.fill(2, 40, 4_000);
@@ -219,7 +221,7 @@ fn a_hot_narrow_partition_is_not_wide() {
 
 #[test]
 fn what_is_not_answered_from_a_split_is_seen_whatever_it_selects() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let world = World::start(
         &cluster,
         &[TABLE],
@@ -283,7 +285,7 @@ fn a_head_full_of_tombstones_is_found_and_in_mode_detect_only_told() {
         "CREATE TABLE t (k int, c int, {}, PRIMARY KEY (k, c))",
         columns.join(", ")
     );
-    let cluster = cluster();
+    let cluster = single_cluster();
     let world = World::start(&cluster, &[&table], "mode = 'detect'\n", "");
     let codecs = [
         Codec::V3,

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::support::client::Received;
-use crate::support::{Codec, Proxy, RawClient, cluster, eventually, opcode, request};
+use crate::support::{Codec, Proxy, RawClient, eventually, opcode, request, single_cluster};
 
 const OVERLOADED: i32 = 0x1001;
 
@@ -37,7 +37,7 @@ fn without_upstream_clients_are_turned_away_with_an_error() {
 
 #[test]
 fn clients_beyond_the_limit_are_turned_away_until_there_is_room() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let proxy = Proxy::builder(cluster.nodes())
         .set("limits.connections", "2")
         .start();
@@ -59,7 +59,7 @@ fn clients_beyond_the_limit_are_turned_away_until_there_is_room() {
 
 #[test]
 fn clients_that_say_nothing_are_closed() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let proxy = Proxy::builder(cluster.nodes())
         .set("limits.handshake_timeout", "100ms")
         .start();

@@ -2,13 +2,13 @@
 
 use crate::support::client::Received;
 use crate::support::request::{self, Parameters, Value};
-use crate::support::{Codec, Keyspace, Proxy, RawClient, cluster, opcode};
+use crate::support::{Codec, Keyspace, Proxy, RawClient, opcode, single_cluster};
 
 const WIDE: &[&str] = &["CREATE TABLE wide (k int PRIMARY KEY, v blob)"];
 
 #[test]
 fn idle_clients_are_closed_and_busy_ones_are_not() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let proxy = Proxy::builder(cluster.nodes())
         .set("limits.idle_timeout", "5s")
         .start();
@@ -30,7 +30,7 @@ fn idle_clients_are_closed_and_busy_ones_are_not() {
 
 #[test]
 fn requests_beyond_the_limit_are_refused() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let keyspace = Keyspace::create(&cluster, WIDE);
     let proxy = Proxy::builder(cluster.nodes())
         .set("limits.request_bytes", "64KiB")
@@ -61,7 +61,7 @@ fn requests_beyond_the_limit_are_refused() {
 
 #[test]
 fn what_is_too_large_for_cassandra_is_refused_in_its_words() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let keyspace = Keyspace::create(&cluster, WIDE);
     let proxy = Proxy::builder(cluster.nodes())
         .set("limits.request_bytes", "64MiB")
@@ -83,7 +83,7 @@ fn what_is_too_large_for_cassandra_is_refused_in_its_words() {
 #[test]
 fn a_client_that_does_not_read_costs_little_and_holds_up_nobody() {
     const REPLIES: usize = 60;
-    let cluster = cluster();
+    let cluster = single_cluster();
     let keyspace = Keyspace::create(&cluster, WIDE);
     let proxy = Proxy::start(&cluster);
     let mut slow = RawClient::connect(proxy.address(), Codec::V4);

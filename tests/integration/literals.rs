@@ -10,7 +10,7 @@ use narrows::statement::term::Literal;
 
 use crate::support::cluster::old_cluster;
 use crate::support::random::{Random, seed};
-use crate::support::{Cluster, Codec, Keyspace, RawClient, cluster, opcode, request, scale};
+use crate::support::{Cluster, Codec, Keyspace, RawClient, opcode, request, scale, single_cluster};
 
 const TYPES: [&str; 19] = [
     "ascii",
@@ -37,7 +37,7 @@ const TYPES: [&str; 19] = [
 #[test]
 fn constants_mean_the_bytes_that_cassandra_stores() {
     let seed = seed();
-    for cluster in [cluster(), old_cluster()] {
+    for cluster in [single_cluster(), old_cluster()] {
         let columns = TYPES.map(|name| format!("c_{name} {name}")).join(", ");
         let create = format!("CREATE TABLE t (k int PRIMARY KEY, {columns})");
         let keyspace = Keyspace::create(&cluster, &[&create]);

@@ -9,7 +9,7 @@ use narrows::rewrite::warnings::Warnings;
 
 use crate::support::cluster::old_cluster;
 use crate::support::request::{self, Parameters, Value};
-use crate::support::{Cluster, Codec, Frame, Keyspace, RawClient, cluster, opcode};
+use crate::support::{Cluster, Codec, Frame, Keyspace, RawClient, opcode, single_cluster};
 
 const CODECS: [Codec; 3] = [Codec::V3, Codec::V4, Codec::V5];
 
@@ -278,7 +278,7 @@ fn every_selector(cluster: &Cluster, vectors: bool) {
 
 #[test]
 fn composed_replies_are_those_of_cassandra_5_0() {
-    every_selector(&cluster(), true);
+    every_selector(&single_cluster(), true);
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn composed_replies_are_those_of_cassandra_4_1() {
 
 #[test]
 fn warnings_are_written_as_cassandra_does() {
-    for cluster in [cluster(), old_cluster()] {
+    for cluster in [single_cluster(), old_cluster()] {
         for codec in CODECS {
             let mut client = RawClient::connect(cluster.node(), codec);
             let text = "SELECT count(*) FROM system_schema.tables";

@@ -2,7 +2,7 @@
 
 use crate::support::request::{Parameters, execute, query_with};
 use crate::support::response::Rows;
-use crate::support::{Cluster, Codec, Keyspace, Proxy, RawClient, cluster, opcode};
+use crate::support::{Cluster, Codec, Keyspace, Proxy, RawClient, opcode, single_cluster};
 
 const CODECS: [Codec; 4] = [Codec::V3, Codec::V4, Codec::V4_LZ4, Codec::V5];
 const MAX: usize = 256 << 10;
@@ -70,7 +70,7 @@ fn rows(pages: &[(Rows, usize)]) -> Vec<Vec<Option<Vec<u8>>>> {
 
 #[test]
 fn pages_of_huge_rows_are_cut_short_and_others_are_not() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let (keyspace, control) = (keyspace(&cluster), Keyspace::create(&cluster, &[]));
     let proxy = proxy(&cluster, &keyspace, &control);
     for codec in CODECS {

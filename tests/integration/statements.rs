@@ -8,7 +8,7 @@ use narrows::statement::term::Marker;
 use narrows::statement::write::parse_write;
 
 use crate::support::random::{Random, seed};
-use crate::support::{Cluster, Codec, Keyspace, RawClient, cluster, opcode, request, scale};
+use crate::support::{Cluster, Codec, Keyspace, RawClient, opcode, request, scale, single_cluster};
 
 const SYNTAX_ERROR: i32 = 0x2000;
 const UNDERSTOOD: &str = include_str!("statements/understood.cql");
@@ -119,7 +119,7 @@ fn random_texts(client: &mut RawClient, keyspace: &str) {
 
 #[test]
 fn what_we_understand_cassandra_5_0_understands() {
-    agrees_with(&cluster(), true);
+    agrees_with(&single_cluster(), true);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn what_we_understand_cassandra_4_1_understands() {
 /// Each keyword without quotes as a column's name.
 #[test]
 fn the_same_words_are_reserved() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let mut client = RawClient::connect(cluster.node(), Codec::V5);
     for word in include_str!("statements/keywords.txt").split_whitespace() {
         for text in [

@@ -2,7 +2,7 @@
 
 use crate::support::client::Received;
 use crate::support::frame::{self, Compression, flag};
-use crate::support::{Codec, Frame, Proxy, RawClient, cluster, opcode, request};
+use crate::support::{Codec, Frame, Proxy, RawClient, opcode, request, single_cluster};
 
 /// The first bytes of a driver that speaks this version.
 fn greet(address: std::net::SocketAddr, version: u8, flags: u8) -> (Frame, Received) {
@@ -17,7 +17,7 @@ fn greet(address: std::net::SocketAddr, version: u8, flags: u8) -> (Frame, Recei
 
 #[test]
 fn versions_that_are_not_spoken_are_refused_as_cassandra_does() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let proxy = Proxy::start(&cluster);
     for version in [0x42, 0x41, 7, 127, 0] {
         let (direct, _) = greet(cluster.node(), version, 0);
@@ -38,7 +38,7 @@ fn versions_that_are_not_spoken_are_refused_as_cassandra_does() {
 
 #[test]
 fn the_beta_and_the_oldest_versions_are_refused_with_the_list() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let proxy = Proxy::start(&cluster);
     // Cassandra would take the beta, and answer v1 and v2 with headers of theirs that no driver of today reads.
     for (version, flags) in [(6, 0), (6, flag::BETA), (2, 0), (1, 0)] {
@@ -57,7 +57,7 @@ fn the_beta_and_the_oldest_versions_are_refused_with_the_list() {
 
 #[test]
 fn a_response_is_no_request() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let proxy = Proxy::start(&cluster);
     for version in [0x84, 0x85, 0xFF] {
         let (reply, then) = greet(proxy.address(), version, 0);
@@ -69,7 +69,7 @@ fn a_response_is_no_request() {
 
 #[test]
 fn snappy_in_v5_is_refused_by_cassandra_itself() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let proxy = Proxy::start(&cluster);
     let codec = Codec::new(5, Compression::Snappy);
     let ask = |address| RawClient::open(address, codec).startup();
@@ -80,7 +80,7 @@ fn snappy_in_v5_is_refused_by_cassandra_itself() {
 
 #[test]
 fn supported_is_that_of_cassandra_without_the_beta() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let proxy = Proxy::start(&cluster);
     for codec in Codec::ALL {
         let ask = |address, started: bool| {
@@ -116,7 +116,7 @@ fn options_of(frame: &Frame) -> Vec<(String, Vec<String>)> {
 
 #[test]
 fn another_version_in_the_middle_of_a_connection_ends_it_with_an_error() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let proxy = Proxy::start(&cluster);
     let mut client = RawClient::connect(proxy.address(), Codec::V4);
     let query = request::query(Codec::V4, "SELECT * FROM system.local");

@@ -15,7 +15,7 @@ use narrows::schema::{ColumnRow, TableSchema};
 use crate::support::cluster::old_cluster;
 use crate::support::random::{Random, seed};
 use crate::support::request::{self, Parameters};
-use crate::support::{Cluster, Codec, Frame, Keyspace, RawClient, cluster, opcode, scale};
+use crate::support::{Cluster, Codec, Frame, Keyspace, RawClient, opcode, scale, single_cluster};
 use drafts::Draft;
 
 /// The types of each table's partition key.
@@ -189,7 +189,7 @@ fn compare(cluster: &Cluster) {
 
 #[test]
 fn cassandra_5_0_writes_the_partitions_that_we_expect() {
-    compare(&cluster());
+    compare(&single_cluster());
 }
 
 #[test]

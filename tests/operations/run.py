@@ -16,8 +16,8 @@ ONE = HERE / "topic.py"
 SIDE_BY_SIDE = (
     ("control",),
     ("rights", "schema", "auth", "tls"),
-    ("splits", "explain", "check", "signals", "restarts", "capacity"),
-    ("failures", "datacenters", "versions"),
+    ("splits", "explain", "versions"),
+    ("failures", "datacenters", "check", "signals", "restarts", "capacity"),
 )
 # Needs a build of its own.
 ON_DEMAND = ("static",)

@@ -17,7 +17,7 @@ SPLIT, COPYING, PLAIN = ("s1", 7), ("s1", 8), ("s1", 9)
 
 
 class ExplainTest(ControlTest):
-    cluster_name = "main"
+    cluster_name = "people"
 
     def config(self, settings: dict | None = None, contacts: list[str] | None = None) -> Path:
         path = self.directory / "explain.toml"

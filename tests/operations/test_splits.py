@@ -28,7 +28,7 @@ MILLION = 1_000_000
 
 
 class SplitsTest(ControlTest):
-    cluster_name = "main"
+    cluster_name = "people"
 
     def config(self, contacts: list[str] | None = None) -> Path:
         path = self.directory / "splits.toml"
@@ -372,6 +372,8 @@ class Planned(ReadTest):
 
 
 class Scanned(ReadTest):
+    cluster_name = "main"
+
     def setUp(self) -> None:
         super().setUp()
         self.introduce()

@@ -12,11 +12,12 @@ import threading
 from stage import LOGS, ROOT
 
 CLUSTER = (sys.executable, "tests/cluster/cluster.py")
-DRIVERS = (sys.executable, "-B", "tests/drivers/programs.py")
+# Polite, as a stage that builds has the first claim on the cores. Clusters are not: their nodes would stay so.
+DRIVERS = ("nice", sys.executable, "-B", "tests/drivers/programs.py")
 # In this order: what is needed first comes first.
 AHEAD = {
     "path": [(*CLUSTER, "up", "--name", "control")],
-    "integration": [(*CLUSTER, "up", "--name", "main"), (*CLUSTER, "up", "--name", "old"), (*CLUSTER, "up", "--name", "control")],
+    "integration": [(*CLUSTER, "up", "--name", name) for name in ("main", "control", "old", "fault", "dc")],
     "drivers": [("tests/setup.sh",), DRIVERS],
     "operations": [("tests/setup.sh",)],
 }
@@ -37,9 +38,7 @@ class Preparation(threading.Thread):
                 with self.lock:
                     if self.ended:
                         return
-                    # Polite: whoever waits for a build has the first claim on the cores.
-                    self.process = subprocess.Popen(("nice", *command), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log,
-                                                    stderr=subprocess.STDOUT)
+                    self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
                 self.process.wait()
 
     def end(self) -> None:

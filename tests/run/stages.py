@@ -10,8 +10,8 @@ from stage import ROOT, Stage
 
 PYTHON = sys.executable
 CLUSTER = (PYTHON, "tests/cluster/cluster.py")
-# Tests mostly wait for Cassandra, so many more of them than cores run at a time.
-INTEGRATION_THREADS = "8"
+# Tests mostly wait for Cassandra, so more of them than cores run at a time.
+INTEGRATION_THREADS = "6"
 
 
 def lint(stage: Stage) -> None:

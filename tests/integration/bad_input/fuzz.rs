@@ -5,13 +5,13 @@ use std::net::SocketAddr;
 use super::beside_a_healthy_client;
 use crate::support::random::{Random, seed};
 use crate::support::request::{self, Item, Parameters, Value};
-use crate::support::{Codec, Proxy, RawClient, cluster, frame, opcode, scale, segment};
+use crate::support::{Codec, Proxy, RawClient, frame, opcode, scale, segment, single_cluster};
 
 const ROUNDS: usize = 300;
 
 #[test]
 fn damaged_streams_harm_nobody() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     // What Cassandra makes of damaged requests is not always CQL either.
     let proxy = Proxy::builder(cluster.nodes())
         .expecting("upstream sent what is not CQL")

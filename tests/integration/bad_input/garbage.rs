@@ -4,11 +4,11 @@ use super::{assert_refused, beside_a_healthy_client, send_and_finish};
 use crate::support::frame::{self, Compression, flag};
 use crate::support::random::Random;
 use crate::support::request::{self, Item, Parameters};
-use crate::support::{Codec, Proxy, RawClient, cluster, opcode};
+use crate::support::{Codec, Proxy, RawClient, opcode, single_cluster};
 
 #[test]
 fn what_is_not_cql_ends_with_an_error_frame_or_a_clean_close() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let proxy = Proxy::start(&cluster);
     let refused: &[(&str, &[u8])] = &[
         ("HTTP", b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n"),
@@ -34,7 +34,7 @@ fn what_is_not_cql_ends_with_an_error_frame_or_a_clean_close() {
 
 #[test]
 fn frames_cut_short_are_closed_cleanly() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let proxy = Proxy::start(&cluster);
     let startup = frame::raw(4, 0, 1, opcode::STARTUP, &request::startup(None));
     for end in 0..startup.len() {
@@ -53,7 +53,7 @@ fn frames_cut_short_are_closed_cleanly() {
 
 #[test]
 fn lengths_that_cannot_be_true_are_refused() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let proxy = Proxy::start(&cluster);
     let address = proxy.address();
     beside_a_healthy_client(&proxy, || {
@@ -98,7 +98,7 @@ fn lengths_that_cannot_be_true_are_refused() {
 
 #[test]
 fn compression_that_lies_is_refused() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let proxy = Proxy::start(&cluster);
     let refuse = |compression, body: &[u8], what| {
         let client = RawClient::connect(proxy.address(), Codec::new(4, compression));
@@ -132,7 +132,7 @@ fn compression_that_lies_is_refused() {
 
 #[test]
 fn the_largest_batch_is_cassandras_to_judge() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let proxy = Proxy::start(&cluster);
     let items: Vec<Item<'_>> = (0..65_535).map(|_| Item::Text("", Vec::new())).collect();
     for codec in [Codec::V4, Codec::V5, Codec::V5_LZ4] {
@@ -148,7 +148,7 @@ fn the_largest_batch_is_cassandras_to_judge() {
 
 #[test]
 fn negative_stream_ids_are_refused_and_the_connection_goes_on() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let proxy = Proxy::start(&cluster);
     for codec in [Codec::V4_LZ4, Codec::V5] {
         let mut client = RawClient::connect(proxy.address(), codec);

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::TcpStream;
 
 use super::beside_a_healthy_client;
-use crate::support::{Codec, Proxy, RawClient, cluster, eventually, scale};
+use crate::support::{Codec, Proxy, RawClient, eventually, scale, single_cluster};
 
 const CLIENTS: usize = 2000;
 /// Per client, with the kernel's buffers not counted: a task, a socket, and what was sent.
@@ -12,7 +12,7 @@ const KIB_PER_CLIENT_MAX: u64 = 16;
 
 #[test]
 fn half_open_clients_cost_little_and_leave_nothing_behind() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let proxy = Proxy::start(&cluster);
     let crowd = || -> Vec<TcpStream> {
         let start = |_| {
@@ -48,7 +48,7 @@ fn half_open_clients_cost_little_and_leave_nothing_behind() {
 
 #[test]
 fn refused_clients_leave_nothing_behind() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let proxy = Proxy::start(&cluster);
     let crowd = |count: usize| {
         for number in 0..count {

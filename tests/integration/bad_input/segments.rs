@@ -2,7 +2,7 @@
 
 use super::{assert_refused, beside_a_healthy_client};
 use crate::support::client::Received;
-use crate::support::{Codec, Proxy, RawClient, cluster, frame, opcode, request, segment};
+use crate::support::{Codec, Proxy, RawClient, frame, opcode, request, segment, single_cluster};
 
 fn query(codec: Codec) -> Vec<u8> {
     let body = request::query(codec, "SELECT cluster_name FROM system.local");
@@ -11,7 +11,7 @@ fn query(codec: Codec) -> Vec<u8> {
 
 #[test]
 fn damaged_segments_end_the_connection_with_an_error() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let proxy = Proxy::start(&cluster);
     beside_a_healthy_client(&proxy, || {
         for codec in [Codec::V5, Codec::V5_LZ4] {
@@ -31,7 +31,7 @@ fn damaged_segments_end_the_connection_with_an_error() {
 
 #[test]
 fn segments_that_do_not_hold_what_they_say_end_the_connection_with_an_error() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let proxy = Proxy::start(&cluster);
     for codec in [Codec::V5, Codec::V5_LZ4] {
         let lz4 = codec == Codec::V5_LZ4;
@@ -71,7 +71,7 @@ fn refuse_lz4_that_lies(proxy: &Proxy) {
 
 #[test]
 fn an_envelope_in_many_small_segments_is_understood_as_far_as_cassandra_does() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let proxy = Proxy::start(&cluster);
     for codec in [Codec::V5, Codec::V5_LZ4] {
         // Cassandra wants the whole header in the first segment.

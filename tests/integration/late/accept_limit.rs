@@ -2,7 +2,7 @@
 
 use super::quick;
 use crate::pipeline::world::World;
-use crate::support::{Codec, RawClient, cluster, opcode, request};
+use crate::support::{Codec, RawClient, opcode, request, single_cluster};
 
 const TABLE: &str =
     "CREATE TABLE t (sensor int, day timestamp, c int, v text, PRIMARY KEY ((sensor, day), c))";
@@ -33,7 +33,7 @@ fn statement(write: &str, table: &str, day: &str) -> String {
 
 #[test]
 fn what_is_closed_is_refused_where_late_writes_are_rejected_and_nowhere_else() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     for policy in ["reject", "invalidate"] {
         let settings = format!("late_writes = '{policy}'\n{SETTINGS}");
         let world = World::create(&cluster, Codec::V4, 1, &[TABLE]).with_settings(&settings);

@@ -2,7 +2,7 @@
 
 use super::{Pair, ROWS, recently};
 use crate::pipeline::world::{PLAIN, days_ago};
-use crate::support::cluster;
+use crate::support::single_cluster;
 
 const EXPIRING: &str =
     "CREATE TABLE t (k int, c int, v text, PRIMARY KEY (k, c)) WITH default_time_to_live = 8640000";
@@ -10,7 +10,7 @@ const NOTHING: &str = "nothing is expected";
 
 #[test]
 fn a_replay_with_an_old_timestamp_after_a_delete_changes_nothing() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let mut pair = Pair::start(&cluster, PLAIN, NOTHING);
     pair.world.fill(1, ROWS);
     let first = pair.split();
@@ -47,7 +47,7 @@ fn a_replay_with_an_old_timestamp_after_a_delete_changes_nothing() {
 
 #[test]
 fn a_column_deleted_leaves_the_rows_that_were_inserted_and_no_others() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let mut pair = Pair::start(&cluster, PLAIN, NOTHING);
     pair.world.fill(1, ROWS);
     let updated = recently();
@@ -80,7 +80,7 @@ fn a_column_deleted_leaves_the_rows_that_were_inserted_and_no_others() {
 
 #[test]
 fn late_rows_of_a_table_with_a_default_ttl_expire_as_they_do_without_us() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let mut pair = Pair::start(&cluster, EXPIRING, NOTHING);
     pair.world.fill(1, ROWS);
     let first = pair.split();

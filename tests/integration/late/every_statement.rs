@@ -10,7 +10,7 @@ use crate::exactness::control::Control;
 use crate::pipeline::world::World;
 use crate::support::request::{self, Parameters, SERIAL};
 use crate::support::response::Body;
-use crate::support::{Codec, Proxy, RawClient, cluster, eventually, opcode};
+use crate::support::{Codec, Proxy, RawClient, eventually, opcode, single_cluster};
 
 const TABLE: &str = "CREATE TABLE t (k int, c int, v int, w text, PRIMARY KEY (k, c))";
 const STATES: [State; 7] = [
@@ -91,7 +91,7 @@ struct Bench {
 
 impl Bench {
     fn start(policy: &str, cases: &[Case]) -> Self {
-        let cluster = cluster();
+        let cluster = single_cluster();
         let world = World::create(&cluster, Codec::V4, 1, &[TABLE])
             .with_settings(&format!("late_writes = '{policy}'\n"));
         let proxy = quick(world.proxy()).start();

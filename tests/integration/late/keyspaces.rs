@@ -3,11 +3,11 @@
 use super::{Pair, ROWS, TOO_LATE};
 use crate::pipeline::world::{PLAIN, replication, until_answered};
 use crate::support::frame::request as envelope;
-use crate::support::{Codec, Keyspace, RawClient, cluster, opcode, request};
+use crate::support::{Codec, Keyspace, RawClient, opcode, request, single_cluster};
 
 #[test]
 fn a_write_with_a_use_behind_it_is_missing_nowhere() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let elsewhere = Keyspace::replicated(&cluster, &replication(1), &[PLAIN]);
     let mut pair = Pair::start(&cluster, PLAIN, TOO_LATE);
     pair.world.fill(1, ROWS);
@@ -40,7 +40,7 @@ fn a_write_with_a_use_behind_it_is_missing_nowhere() {
 
 #[test]
 fn a_batch_of_nothing_ends_nothing() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let mut pair = Pair::start(&cluster, PLAIN, TOO_LATE);
     pair.world.fill(1, ROWS);
     pair.split();

@@ -5,13 +5,13 @@ use narrows::wide_row::state::State;
 
 use super::quick;
 use crate::pipeline::world::{ANSWERED, PLAIN, World};
-use crate::support::{Codec, RawClient, cluster, eventually};
+use crate::support::{Codec, RawClient, eventually, single_cluster};
 
 const FILTER_KEYS: &str = "narrows_filter_keys";
 
 #[test]
 fn a_state_that_a_later_version_brought_is_ended_by_a_write() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let mut world = World::create(&cluster, Codec::V4, 1, &[PLAIN]);
     let proxy = quick(world.proxy()).start();
     let control = world.control();

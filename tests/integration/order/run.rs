@@ -8,7 +8,7 @@ use narrows::schema::{CqlType, order};
 use crate::support::cluster::old_cluster;
 use crate::support::random::{Random, seed};
 use crate::support::request::{self, Parameters, Value};
-use crate::support::{Cluster, Codec, Frame, RawClient, cluster, opcode};
+use crate::support::{Cluster, Codec, Frame, RawClient, opcode, single_cluster};
 
 /// Refused for what it is, rather than by a server in trouble: protocol error, syntax error, invalid.
 const REFUSALS: [i32; 3] = [0x000A, 0x2000, 0x2200];
@@ -27,7 +27,7 @@ pub(super) struct Run {
 /// Runs it with 5.0 and then with 4.1, which has no vectors, with the numbers of one seed.
 pub(super) fn on_both(test: impl Fn(&mut Run)) {
     let seed = seed();
-    for (cluster, has_vectors) in [(cluster(), true), (old_cluster(), false)] {
+    for (cluster, has_vectors) in [(single_cluster(), true), (old_cluster(), false)] {
         let client = RawClient::connect(cluster.node(), Codec::V4);
         test(&mut Run {
             cluster,

@@ -6,7 +6,7 @@ use narrows::wide_row::state::State;
 use super::world::{Client, SERIES, SPLIT_PATIENCE, World, until_answered, until_completed};
 use crate::exactness::wire::Row;
 use crate::support::request::Parameters;
-use crate::support::{Codec, cluster, eventually_within};
+use crate::support::{Codec, eventually_within, single_cluster};
 
 const ROWS: i32 = 300;
 const ROWS_PER_PAGE: i32 = 10;
@@ -45,7 +45,7 @@ impl Scan {
 
 #[test]
 fn a_key_is_rolled_back_and_split_again_at_once_under_scans() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let codec = Codec::V5;
     let mut world = World::create(&cluster, codec, 1, &[SERIES]);
     world.fill_series(3, ROWS);

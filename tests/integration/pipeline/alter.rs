@@ -3,14 +3,14 @@
 use narrows::wide_row::layout::LayoutId;
 
 use super::world::{Client, PLAIN, World, days_ago, until_answered, until_completed};
-use crate::support::{Codec, cluster, eventually};
+use crate::support::{Codec, eventually, single_cluster};
 
 const KEY: i32 = 1;
 const ROWS: i32 = 150;
 
 #[test]
 fn after_an_alter_the_next_generation_goes_to_the_next_table() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let mut world = World::create(&cluster, Codec::V4, 1, &[PLAIN]);
     world.fill(KEY, ROWS);
     let proxy = world.splitter().expecting("the table was changed").start();

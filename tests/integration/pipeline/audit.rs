@@ -10,7 +10,7 @@ use super::world::{
     Client, PLAIN, SPLIT_PATIENCE, World, days_ago, until_answered, until_completed,
 };
 use crate::exactness::control::{Control, SHARDS};
-use crate::support::{Codec, cluster, eventually_within};
+use crate::support::{Codec, eventually_within, single_cluster};
 
 const ROWS: i32 = 150;
 const WRITTEN: i32 = 1;
@@ -36,7 +36,7 @@ fn count_due(world: &World, control: &Control, now: i64) -> usize {
 
 #[test]
 fn a_write_around_the_proxies_is_found_and_the_table_served_no_more() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let mut world = World::create(&cluster, Codec::V5, 1, &[PLAIN]);
     let keys = [WRITTEN, LEFT_ALONE];
     keys.iter().for_each(|key| world.fill(*key, ROWS));
@@ -96,7 +96,7 @@ fn a_write_around_the_proxies_is_found_and_the_table_served_no_more() {
 /// difference that is nobody's fault.
 #[test]
 fn a_split_that_went_out_of_service_meanwhile_demotes_nothing() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let mut world = World::create(&cluster, Codec::V5, 1, &[PLAIN]);
     world.fill(WRITTEN, ROWS);
     let proxy = world.splitter().set("pipeline.audit_every", "2s").start();

@@ -14,7 +14,7 @@ use tokio::task::LocalSet;
 use super::requests;
 use super::world::{Client, PLAIN, World, until_answered, until_completed};
 use crate::exactness::control::{Control, SHARDS};
-use crate::support::{Cluster, Codec, cluster};
+use crate::support::{Cluster, Codec, single_cluster};
 
 const ROWS: i32 = 150;
 const HOUR_MILLIS: i64 = 3_600_000;
@@ -78,7 +78,7 @@ fn has_layout(control: &Control, id: &SplitId, generation: Generation) -> bool {
 
 #[test]
 fn buckets_go_a_day_after_their_generation_and_never_sooner() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let mut world = World::create(&cluster, Codec::V4, 1, &[PLAIN]);
     let keys = [DEAD, AGAIN, LIVING];
     keys.iter().for_each(|key| world.fill(*key, ROWS));

@@ -8,7 +8,7 @@ use narrows::wide_row::store::SplitId;
 
 use super::world::{Client, PLAIN, SPLIT_PATIENCE, World, until_answered};
 use crate::exactness::control::Control;
-use crate::support::{Codec, cluster, eventually_within};
+use crate::support::{Codec, eventually_within, single_cluster};
 
 const ROWS: i32 = 300;
 /// The row that is made another one. It is in the first bucket.
@@ -38,7 +38,7 @@ fn names_the_row(reason: Option<&str>) -> bool {
 
 #[test]
 fn a_copy_that_differs_ends_its_generation_and_the_next_one_follows() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let mut world = World::create(&cluster, Codec::V4, 1, &[PLAIN]);
     world.fill(1, ROWS);
     let text = world.select(1);

@@ -5,7 +5,7 @@ use super::world::{ANSWERED, Client, World, days_ago, until_completed};
 use crate::exactness::seconds_now;
 use crate::support::cluster::old_cluster;
 use crate::support::request::Parameters;
-use crate::support::{Cluster, Codec, cluster, eventually};
+use crate::support::{Cluster, Codec, eventually, single_cluster};
 
 const TABLE: &str = "CREATE TABLE t (k int, c int, v text, w int, PRIMARY KEY (k, c)) WITH CLUSTERING ORDER BY (c DESC)";
 const ROWS: i32 = 160;
@@ -102,7 +102,7 @@ fn ends_in_the_same_seconds(cluster: &Cluster) {
 
 #[test]
 fn original_and_split_end_in_the_same_seconds() {
-    ends_in_the_same_seconds(&cluster());
+    ends_in_the_same_seconds(&single_cluster());
 }
 
 #[test]

@@ -11,7 +11,7 @@ use self::mistakes::{CELLS_AND_TIMES, ELEMENTS, MARKERS, Mistake, ROWS_AND_PLACE
 use super::copies::{Copy, ROWS, SPLIT_TABLE, STARTS, What, World, Write};
 use super::requests;
 use crate::support::cluster::old_cluster;
-use crate::support::{Cluster, cluster};
+use crate::support::{Cluster, single_cluster};
 
 const AT_ONCE: [Duration; 3] = [Duration::ZERO; 3];
 const GENERATION: i32 = 1000;
@@ -19,7 +19,7 @@ const GENERATION: i32 = 1000;
 #[tokio::test]
 async fn every_planted_mistake_is_found() {
     let mistakes = [ROWS_AND_PLACES, CELLS_AND_TIMES, MARKERS, ELEMENTS];
-    plant(&cluster(), true, &mistakes).await;
+    plant(&single_cluster(), true, &mistakes).await;
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use crate::exactness::control::{Control, SHARDS};
 use crate::pipeline::world::SPLIT_PATIENCE;
 use crate::support::cluster::old_cluster;
 use crate::support::{
-    Cluster, Codec, Keyspace, Proxy, RawClient, cluster, eventually, eventually_within,
+    Cluster, Codec, Keyspace, Proxy, RawClient, eventually, eventually_within, single_cluster,
 };
 
 /// A table, a write to its partition 1, and what the reason says.
@@ -137,7 +137,7 @@ fn what_cannot_be_copied_exactly_is_refused_with_its_reason() {
     let view = "CREATE MATERIALIZED VIEW by_v AS SELECT * FROM viewed WHERE v IS NOT NULL AND k IS NOT NULL \
         AND c IS NOT NULL PRIMARY KEY (v, k, c)";
     refuses(
-        &cluster(),
+        &single_cluster(),
         &NEW,
         &["CREATE TYPE pair (a int, b int)"],
         &[view],

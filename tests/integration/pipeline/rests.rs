@@ -3,12 +3,12 @@
 use narrows::wide_row::state::State;
 
 use super::world::{COPIED_ROWS, PLAIN, SERIES, SPLIT_PATIENCE, TAKEOVERS, World, until_completed};
-use crate::support::{Codec, cluster, eventually_within};
+use crate::support::{Codec, eventually_within, single_cluster};
 
 #[test]
 fn a_worker_told_to_stop_leaves_its_checkpoint_and_its_lease() {
     const ROWS: i32 = 3000;
-    let cluster = cluster();
+    let cluster = single_cluster();
     let mut world = World::create(&cluster, Codec::V4, 1, &[PLAIN]);
     world.fill(1, ROWS);
     let slow = world.splitter().set("pipeline.bytes_per_second", "1MiB");
@@ -38,7 +38,7 @@ fn a_worker_told_to_stop_leaves_its_checkpoint_and_its_lease() {
 
 #[test]
 fn a_paused_table_rests_until_it_goes_on() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let mut world = World::create(&cluster, Codec::V4, 1, &[PLAIN, SERIES]);
     world.fill(1, 100);
     world.fill_series(3, 100);

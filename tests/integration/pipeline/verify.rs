@@ -19,13 +19,13 @@ use crate::exactness::wire::Wire;
 use crate::exactness::{seconds_now, types};
 use crate::support::cluster::old_cluster;
 use crate::support::random::{self, Random};
-use crate::support::{Cluster, Keyspace, cluster, scale};
+use crate::support::{Cluster, Keyspace, scale, single_cluster};
 
 const TABLES: usize = 4;
 
 #[tokio::test]
 async fn exact_copies_of_random_tables_pass() {
-    pass_random_tables(&cluster(), true).await;
+    pass_random_tables(&single_cluster(), true).await;
 }
 
 #[tokio::test]
@@ -147,7 +147,7 @@ fn described(schema: &Schema) -> TableSchema {
 
 #[tokio::test]
 async fn another_clustering_order_is_a_difference() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let world = World::create(&cluster, true);
     let copy = world.copy();
     world
@@ -166,7 +166,7 @@ async fn another_clustering_order_is_a_difference() {
 
 #[tokio::test]
 async fn what_is_equal_when_it_is_read_again_is_no_difference() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let world = World::create(&cluster, true);
     let whole = world.copy();
     let mut partial = world.copy();

@@ -5,7 +5,7 @@ use narrows::wide_row::state::State;
 use super::world::{
     COPIED_ROWS, Client, PLAIN, SPLIT_PATIENCE, TAKEOVERS, World, until_answered, until_completed,
 };
-use crate::support::{Codec, Proxy, cluster, eventually, eventually_within};
+use crate::support::{Codec, Proxy, eventually, eventually_within, single_cluster};
 
 const PARTITIONS: i32 = 12;
 /// So slow that both are at work at the same time.
@@ -37,7 +37,7 @@ fn reached_once_each(workers: &[&Proxy], splits: i32) {
 #[test]
 fn two_workers_on_the_same_partitions_make_each_split_once() {
     const ROWS: i32 = 300;
-    let cluster = cluster();
+    let cluster = single_cluster();
     let mut world = World::create(&cluster, Codec::V4, 1, &[PLAIN]);
     for key in 0..PARTITIONS {
         world.fill(key, ROWS);
@@ -81,7 +81,7 @@ fn two_workers_on_the_same_partitions_make_each_split_once() {
 #[test]
 fn a_worker_that_sleeps_through_its_lease_loses_its_split_to_another() {
     const ROWS: i32 = 3000;
-    let cluster = cluster();
+    let cluster = single_cluster();
     let mut world = World::create(&cluster, Codec::V4, 1, &[PLAIN]);
     world.fill(1, ROWS);
     let text = world.select(1);
@@ -133,7 +133,7 @@ fn a_worker_that_sleeps_through_its_lease_loses_its_split_to_another() {
 
 #[test]
 fn guards_wait_beside_the_one_split_that_is_worked_on() {
-    let cluster = cluster();
+    let cluster = single_cluster();
     let mut world = World::create(&cluster, Codec::V4, 1, &[PLAIN]);
     for key in 0..3 {
         world.fill(key, 100);
@@ -161,7 +161,7 @@ fn guards_wait_beside_the_one_split_that_is_worked_on() {
 #[test]
 fn a_worker_that_holds_back_splits_too() {
     const ROWS: i32 = 300;
-    let cluster = cluster();
+    let cluster = single_cluster();
     let mut world = World::create(&cluster, Codec::V4, 1, &[PLAIN]);
     for key in 0..2 {
         world.fill(key, ROWS);

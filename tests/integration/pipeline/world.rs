@@ -54,8 +54,9 @@ impl World {
         replicas: usize,
         tables: &[&str],
     ) -> Self {
-        let keyspace = Keyspace::replicated(cluster, &replication(replicas), tables);
-        let control_keyspace = Keyspace::replicated(cluster, &replication(replicas), &[]);
+        let replicas = replication(replicas);
+        let [keyspace, control_keyspace] =
+            Keyspace::with_control(cluster, [&replicas, &replicas], tables);
         let table = |create: &&str| {
             let name = create.split_whitespace().nth(2).expect("a table's name");
             TableName::new(&keyspace.name, name)

@@ -11,6 +11,7 @@ use crate::exactness::seconds_now;
 use crate::exactness::splitter::{self, SplitHandle, Splitter};
 use crate::exactness::types::{Datum, Type};
 use crate::exactness::wire::Wire;
+use crate::pipeline::world::replication;
 use crate::support::proxy::Builder;
 use crate::support::random::Random;
 use crate::support::request::Value;
@@ -122,9 +123,9 @@ impl World {
         options: &Options<'_>,
     ) -> Self {
         let replicas = cluster.nodes().len();
-        let everywhere = format!("'class': 'SimpleStrategy', 'replication_factor': {replicas}");
-        let control_keyspace = Keyspace::replicated(&cluster, &everywhere, &[]);
-        let keyspace = Keyspace::create(&cluster, &[]);
+        let everywhere = replication(replicas);
+        let [keyspace, control_keyspace] =
+            Keyspace::with_control(&cluster, [&replication(1), &everywhere], &[]);
         let schema = schema(&keyspace.name);
         let using = format!("USE {}", keyspace.name);
         let (create, buckets) = (schema.create(), splitter::create_split_table(&schema));

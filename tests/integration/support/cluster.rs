@@ -3,13 +3,13 @@
 //! Tests share all clusters side by side, except `fault`: a test that stops or pauses nodes, or that fails when another
 //! test drops a table, has that one to itself.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 static FAULT: Mutex<()> = Mutex::new(());
-static STARTED: Mutex<Option<HashMap<String, Vec<SocketAddr>>>> = Mutex::new(None);
+static STARTED: Mutex<BTreeMap<&str, Arc<OnceLock<Vec<SocketAddr>>>>> = Mutex::new(BTreeMap::new());
 
 /// A running cluster and, for `fault`, the right to use it. Ask once per test: asking twice would wait for itself.
 pub(crate) struct Cluster {
@@ -111,15 +111,12 @@ impl Drop for StoppedNode<'_> {
     }
 }
 
-fn start(name: &str) -> Vec<SocketAddr> {
+/// The first test that asks starts it. Tests on other clusters do not wait for that.
+fn start(name: &'static str) -> Vec<SocketAddr> {
     let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
-    let started = started.get_or_insert_default();
-    if let Some(nodes) = started.get(name) {
-        return nodes.clone();
-    }
-    let nodes = up(name);
-    started.insert(name.to_owned(), nodes.clone());
-    nodes
+    let nodes = started.entry(name).or_default().clone();
+    drop(started);
+    nodes.get_or_init(|| up(name)).clone()
 }
 
 fn up(name: &str) -> Vec<SocketAddr> {

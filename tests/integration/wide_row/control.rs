@@ -7,19 +7,11 @@ use narrows::watched::WatchedTable;
 use narrows::wide_row::store::{SplitId, Store};
 use scylla::client::session::Session;
 
-use crate::support::{Cluster, Keyspace, driver};
+use crate::support::{Cluster, Keyspace, driver, keyspace};
 
 pub(crate) const SHARDS: u32 = 4;
 /// Of four shards the numbers are 4 to 7.
 pub(crate) const FIRST_SHARD: i32 = 4;
-
-const SCHEMA: [&str; 5] = [
-    include_str!("../../../cql/002_watched_table.cql"),
-    include_str!("../../../cql/003_wide_row.cql"),
-    include_str!("../../../cql/004_wide_row_layout.cql"),
-    include_str!("../../../cql/005_split_table.cql"),
-    include_str!("../../../cql/006_fleet.cql"),
-];
 
 /// The keyspace, and a store on it.
 pub(crate) struct Control {
@@ -38,11 +30,7 @@ impl Control {
 
     pub(crate) async fn replicated(cluster: &Cluster, replication: &str) -> Self {
         let keyspace = Keyspace::replicated(cluster, replication, &[]);
-        let statements: Vec<String> = SCHEMA.iter().flat_map(|file| statements(file)).collect();
-        let statements: Vec<String> = statements
-            .iter()
-            .map(|statement| statement.replace("narrows.", &format!("{}.", keyspace.name)))
-            .collect();
+        let statements = keyspace::control_tables(&keyspace.name);
         let statements: Vec<&str> = statements.iter().map(String::as_str).collect();
         keyspace.run(&statements);
         let session = session(cluster).await;
@@ -93,18 +81,4 @@ pub(crate) fn split(key: &str) -> SplitId {
 pub(crate) fn key_in_cql(id: &SplitId) -> String {
     let bytes = id.key.bytes().iter();
     bytes.fold("0x".to_owned(), |text, byte| text + &format!("{byte:02x}"))
-}
-
-/// The statements of a file: no text in ours holds a semicolon outside of comments.
-fn statements(file: &str) -> Vec<String> {
-    let lines = file
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("--"));
-    let text: Vec<&str> = lines.collect();
-    let text = text.join("\n");
-    let statements = text.split(';').map(str::trim);
-    statements
-        .filter(|text| !text.is_empty())
-        .map(str::to_owned)
-        .collect()
 }

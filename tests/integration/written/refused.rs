@@ -3,7 +3,7 @@
 use super::{KEYS, Table, create, drafts, query, told};
 use crate::support::cluster::old_cluster;
 use crate::support::request::{self, Item, Parameters, Value};
-use crate::support::{Cluster, Codec, Frame, Keyspace, RawClient, cluster, opcode};
+use crate::support::{Cluster, Codec, Frame, Keyspace, RawClient, opcode, single_cluster};
 
 /// `((k0 text, k1 int), c)`.
 const TABLE: usize = 15;
@@ -142,7 +142,7 @@ fn nothing_is_deleted(client: &mut RawClient, table: &Table, named: &dyn Fn(&str
 
 #[test]
 fn cassandra_5_0_refuses_what_we_expect() {
-    refuses(&cluster());
+    refuses(&single_cluster());
 }
 
 #[test]
