@@ -13,14 +13,15 @@ CQL_PORT = 9042
 # The exact release behind each version that can be asked for. Pinned, so that a test run means the same tomorrow.
 RELEASES = {"5.0": "5.0.9", "4.1": "4.1.10"}
 
-# Clusters that tests and Makefile targets share; flags given on the command line still win.
+# Clusters that tests and Makefile targets share; flags given on the command line still win. A node locks all its memory, so
+# those with little to do have a small heap.
 WELL_KNOWN = {
     "people": {"subnet": "127.0.0"},
     "main": {"subnet": "127.0.1", "nodes": 3},
-    "auth": {"subnet": "127.0.2", "auth": True, "tls": True},
+    "auth": {"subnet": "127.0.2", "auth": True, "tls": True, "heap": "512M"},
     "old": {"subnet": "127.0.3", "version": "4.1"},
-    "dc": {"subnet": "127.0.4", "nodes": 2, "dc_per_node": True},
-    "fault": {"subnet": "127.0.6", "nodes": 3},
+    "dc": {"subnet": "127.0.4", "nodes": 2, "dc_per_node": True, "heap": "512M"},
+    "fault": {"subnet": "127.0.6", "nodes": 3, "heap": "512M"},
     "control": {"subnet": "127.0.7"},
 }
 

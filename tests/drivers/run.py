@@ -9,7 +9,6 @@ import secrets
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import compare
 import programs
@@ -79,38 +78,32 @@ def check(direct, through, mode, addresses, real):
 
 
 def try_configuration(driver, configuration, modes, proxies, settings):
-    """Yields (mode, seconds, complaints). The direct run, made once for all modes, and the others go on side by side."""
+    """Yields (mode, seconds, complaints); the direct run is made once for all modes.
+
+    One program at a time: each has thousands of requests in flight, and several at once would run into Cassandra's timeouts."""
     real = [c.rsplit(":", 1)[0] for c in settings.contacts]
-    with ThreadPoolExecutor(1 + len(modes)) as side_by_side:
-        direct = side_by_side.submit(timed, driver, configuration, settings.contacts, settings)
-        contacts = {mode: settings.contacts if mode == "direct" else proxies[mode].contacts for mode in modes}
-        runs = {mode: side_by_side.submit(timed, driver, configuration, contacts[mode], settings) for mode in modes}
-    for mode, through in runs.items():
-        narrows = proxies.get(mode)
-        addresses = narrows.addresses if narrows else real
-        complaints = list(complaints_of(direct, through, mode, addresses, real))
-        # A proxy has one program at a time, so what it logged is of this run.
-        logged = narrows.complaints() if narrows else []
-        seconds = through.result()[1] if not through.exception() else 0
-        yield mode, seconds, complaints + [f"narrows logged: {line[:400]}" for line in logged]
+    direct, wrong = None, []
+    try:
+        direct = run(driver, configuration, settings.contacts, settings)
+        wrong = [*compare.incomplete(direct[0]), *compare.topology(direct[1], real, len(real))]
+    except (Failed, json.JSONDecodeError) as failure:
+        wrong = [str(failure)]
+    for mode in modes:
+        since = time.monotonic()
+        complaints = [f"direct: {w}" for w in wrong] or try_mode(driver, configuration, mode, direct, proxies.get(mode), settings)
+        yield mode, time.monotonic() - since, complaints
 
 
-def timed(*arguments):
-    since = time.monotonic()
-    return run(*arguments), time.monotonic() - since
-
-
-def complaints_of(direct, through, mode, addresses, real):
-    """About both runs, which have ended; what only a fault of the runner explains is raised."""
-    for which, future in (("direct: ", direct), ("", through)):
-        if isinstance(future.exception(), (Failed, json.JSONDecodeError)):
-            yield f"{which}{future.exception()}"
-            return
-    alone, _ = direct.result()
-    wrong = [*compare.incomplete(alone[0]), *compare.topology(alone[1], real, len(real))]
-    yield from (f"direct: {w}" for w in wrong)
-    if not wrong:
-        yield from check(alone, through.result()[0], mode, addresses, real)
+def try_mode(driver, configuration, mode, direct, narrows, settings):
+    """Every complaint about a run in this mode; `direct` has no proxy, and compares two direct runs."""
+    real = [c.rsplit(":", 1)[0] for c in settings.contacts]
+    contacts, addresses = (narrows.contacts, narrows.addresses) if narrows else (settings.contacts, real)
+    try:
+        complaints = list(check(direct, run(driver, configuration, contacts, settings), mode, addresses, real))
+    except (Failed, json.JSONDecodeError) as failure:
+        complaints = [str(failure)]
+    logged = narrows.complaints() if narrows else []
+    return complaints + [f"narrows logged: {line[:400]}" for line in logged]
 
 
 def plan(settings):
@@ -171,7 +164,7 @@ def main():
         tell(*result)
         results.append(not result[-1])
 
-    for result in build(settings.drivers):
+    for result in build(list(settings.drivers)):
         note(*result)
         if result[-1]:
             settings.drivers.remove(result[0])

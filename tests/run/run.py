@@ -6,6 +6,7 @@ Every stage runs whatever became of the others. The end is a table, the names of
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 
 import busy
@@ -42,7 +43,13 @@ def arguments() -> argparse.Namespace:
     return asked
 
 
+def stop(*_) -> None:
+    """Ends as Ctrl-C does, together with the command of the stage; also where a background job does not get SIGINT."""
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, stop)
     try:
         sys.exit(main())
     except KeyboardInterrupt:
