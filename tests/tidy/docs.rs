@@ -399,9 +399,6 @@ fn every_reason_is_documented() {
     assert_eq!(documented, known, "docs/never-split.md on the left");
 }
 
-/// Targets that the documents name before they exist. An entry whose target exists fails the test, so that it goes.
-const NOT_YET: [&str; 2] = ["quick", "flakes"];
-
 #[test]
 fn make_targets_exist() {
     let mut files = vec![root().join("Makefile")];
@@ -417,10 +414,6 @@ fn make_targets_exist() {
         .flat_map(|(targets, _)| targets.split_whitespace())
         .filter(|target| is_word(target))
         .collect();
-    for early in NOT_YET {
-        let exists = targets.contains(early);
-        assert!(!exists, "make {early} exists now: remove it from NOT_YET");
-    }
     let mut found = 0;
     for (path, text) in documents() {
         let spans = lines_without_code(&text).flat_map(code_spans);
@@ -431,7 +424,7 @@ fn make_targets_exist() {
             let target = words.split_whitespace().next().unwrap_or_default();
             found += 1;
             assert!(
-                targets.contains(target) || NOT_YET.contains(&target),
+                targets.contains(target),
                 "{} says make {target}, which is no target",
                 path.display()
             );
