@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use narrows::app::{self, AppError};
+use narrows::app;
 use narrows::cli::{self, Cli, Command, Tool, check, exit};
 use narrows::config::{self, Config};
+use narrows::process::AppError;
 use narrows::telemetry::{logs, metrics};
 use narrows::worker;
 

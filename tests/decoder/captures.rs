@@ -6,11 +6,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use narrows::protocol::deframer::Framing;
 use narrows::protocol::header::{HEADER_BYTES, flag};
 use narrows::protocol::request::{self, startup};
 use narrows::protocol::response::supported;
 use narrows::protocol::segment::Format;
-use narrows::protocol::splitter::Framing;
 use narrows::protocol::types::Cursor;
 use narrows::protocol::{Compression, Envelope, Header, ProtocolError, Version, opcode};
 

@@ -12,8 +12,8 @@ use cassandra_protocol::frame::message_response::ResponseBody;
 use cassandra_protocol::frame::{
     Envelope as TheirEnvelope, ParseEnvelopeError, Serialize, Version as TheirVersion,
 };
+use narrows::protocol::deframer::{Deframer, Verdict};
 use narrows::protocol::request::{execute, startup};
-use narrows::protocol::splitter::{Splitter, Verdict};
 use narrows::protocol::types::{Cursor, Write};
 use narrows::protocol::{Compression, Envelope, Header, ProtocolError, opcode};
 
@@ -327,11 +327,11 @@ fn an_envelope_is_decoded_whole_or_not_at_all() {
     let wire = Envelope::new(4, 0, opcode::EXECUTE, body).encode();
     let arrived = &wire[..40];
     let mut id = None;
-    let step = Splitter::new(1 << 10).step(arrived, &mut |view| {
+    let step = Deframer::new(1 << 10).step(arrived, &mut |view| {
         id = execute::id(&mut Cursor::new(view.body))
             .ok()
             .map(<[u8]>::to_vec);
-        Verdict::Forward
+        Verdict::<()>::Forward
     });
     assert_eq!(id.as_deref(), Some(&b"the id"[..]));
     assert_eq!(step.map(|step| step.relay), Ok(arrived.len()));

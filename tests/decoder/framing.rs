@@ -6,9 +6,9 @@ use cassandra_protocol::frame::Envelope as TheirEnvelope;
 use cassandra_protocol::frame::frame_decoder::{
     FrameDecoder, LegacyFrameDecoder, Lz4FrameDecoder, UncompressedFrameDecoder,
 };
+use narrows::protocol::deframer::{Deframer, Framing, Part, Verdict};
 use narrows::protocol::header::BODY_BYTES_MAX;
 use narrows::protocol::segment::Format;
-use narrows::protocol::splitter::{Framing, Part, Splitter, Verdict};
 use narrows::protocol::{Compression, Envelope, ProtocolError};
 
 use crate::random::Random;
@@ -42,16 +42,16 @@ pub(crate) fn compare(framing: Framing, pieces: &[&[u8]], context: &str) -> Vec<
 }
 
 pub(crate) fn cut_ours(framing: Framing, pieces: &[&[u8]]) -> Result<Vec<Envelope>, ProtocolError> {
-    let mut splitter = Splitter::new(BODY_BYTES_MAX);
-    splitter.set_framing(framing);
+    let mut deframer = Deframer::new(BODY_BYTES_MAX);
+    deframer.set_framing(framing);
     let (mut input, mut taken) = (Vec::new(), Vec::new());
     for piece in pieces {
         input.extend_from_slice(piece);
         loop {
-            let step = splitter.step(&input, &mut |_| Verdict::Take)?;
+            let step = deframer.step(&input, &mut |_| Verdict::Take(()))?;
             assert_eq!(step.relay, 0, "everything is taken out");
             taken.extend(step.then.into_iter().map(|part| match part {
-                Part::Taken(envelope) => envelope,
+                Part::Taken(envelope, ()) => envelope,
                 Part::Raw(_) => panic!("everything is taken out"),
             }));
             if step.consumed == 0 {

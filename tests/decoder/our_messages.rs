@@ -1,11 +1,11 @@
 //! Messages of our own: `cassandra-protocol` reads what Narrows wrote.
 
+use narrows::protocol::deframer::Framing;
 use narrows::protocol::header::{HEADER_BYTES, Version};
 use narrows::protocol::request::batch::OwnBatch;
 use narrows::protocol::request::execute::SubRead;
 use narrows::protocol::request::{query, startup};
 use narrows::protocol::response::error::{self, ErrorCode};
-use narrows::protocol::splitter::Framing;
 use narrows::protocol::{Envelope, opcode};
 
 use crate::framing::compare;

@@ -3,9 +3,9 @@
 use cassandra_protocol::frame::frame_encoder::{
     FrameEncoder, Lz4FrameEncoder, UncompressedFrameEncoder,
 };
+use narrows::protocol::deframer::Framing;
 use narrows::protocol::header::{HEADER_BYTES, flag};
 use narrows::protocol::segment::Format;
-use narrows::protocol::splitter::Framing;
 use narrows::protocol::{Compression, Envelope, Version};
 
 use crate::framing::{compare, compare_heads, pieces, their_compression};

@@ -9,5 +9,5 @@ drivers: need-drivers ## Every driver direct and through the proxy: DRIVERS=pyth
 .PHONY: captures
 captures: need-drivers ## Records what drivers and Cassandra say to each other, for tests/decoder: DRIVERS=python,java,...
 	$(CLUSTER) up --name capture --nodes 1 --version 5.0 --subnet 127.0.9
-	python3 -B tests/drivers/capture.py --driver $(DRIVERS)
+	python3 -B tests/drivers/capture.py $(if $(DRIVERS),--driver $(DRIVERS))
 	$(CLUSTER) down --name capture
