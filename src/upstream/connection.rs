@@ -1,4 +1,5 @@
-//! A connection of Narrows' own to one node, one request at a time. The control connection and `narrows check` use it.
+//! A connection of Narrows' own to one node: STARTUP and login, then one request at a time. The control connection and
+//! `narrows check` use it; a pool opens its connections here and then sends many requests at a time.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -8,27 +9,32 @@ use tokio::time::timeout;
 
 use super::{UpstreamError, dial::Dialer};
 use crate::config::Credentials;
-use crate::protocol::deframer::{Deframer, Part, Verdict};
-use crate::protocol::header::{Envelope, Version, opcode};
+use crate::protocol::deframer::{Deframer, Framing, Part, Verdict};
+use crate::protocol::header::{BODY_BYTES_MAX, Envelope, HEADER_BYTES, Version, opcode};
 use crate::protocol::request::{query, startup};
 use crate::protocol::response::result::{self, Rows};
 use crate::protocol::response::{error, event};
+use crate::protocol::segment::Format;
 use crate::protocol::types::{Cursor, Write};
 use crate::protocol::{ProtocolError, response};
 use crate::transport::{Buffer, Reader, Writer};
 
 /// Every server that Narrows supports speaks it, and it needs no segments.
 const VERSION: Version = Version::V4;
+/// How messages of v5 are framed once STARTUP is answered.
+pub(super) const SEGMENTS: Framing = Framing::Segments(Format::Plain);
 const MESSAGE_BYTES_MAX: usize = 64 << 20;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const EVENT_STREAM: i16 = -1;
 
 pub struct Connection {
     pub address: SocketAddr,
-    reader: Reader,
-    writer: Writer,
-    buffer: Buffer,
-    deframer: Deframer,
+    pub(super) reader: Reader,
+    pub(super) writer: Writer,
+    pub(super) buffer: Buffer,
+    pub(super) deframer: Deframer,
+    version: Version,
+    framing: Framing,
     events: VecDeque<Envelope>,
 }
 
@@ -39,24 +45,57 @@ impl Connection {
         address: SocketAddr,
         credentials: Option<&Credentials>,
     ) -> Result<Self, UpstreamError> {
+        let mut connection = Self::dial(dialer, address, VERSION, MESSAGE_BYTES_MAX).await?;
+        connection.start_up(credentials).await?;
+        Ok(connection)
+    }
+
+    /// The same in v5, for messages of any size.
+    pub(super) async fn open_v5(
+        dialer: &Dialer,
+        address: SocketAddr,
+        credentials: Option<&Credentials>,
+    ) -> Result<Self, UpstreamError> {
+        let longest = BODY_BYTES_MAX + HEADER_BYTES;
+        let mut connection = Self::dial(dialer, address, Version::V5, longest).await?;
+        connection.start_up(credentials).await?;
+        Ok(connection)
+    }
+
+    async fn dial(
+        dialer: &Dialer,
+        address: SocketAddr,
+        version: Version,
+        message_bytes_max: usize,
+    ) -> Result<Self, UpstreamError> {
         let (reader, writer) = dialer.dial(address).await?.split();
-        let mut connection = Self {
+        Ok(Self {
             address,
             reader,
             writer,
             buffer: Buffer::default(),
-            deframer: Deframer::new(MESSAGE_BYTES_MAX),
+            deframer: Deframer::new(message_bytes_max),
+            version,
+            framing: Framing::Bare(None),
             events: VecDeque::new(),
-        };
+        })
+    }
+
+    /// STARTUP and its answer are bare envelopes; from then on v5 has segments.
+    async fn start_up(&mut self, credentials: Option<&Credentials>) -> Result<(), UpstreamError> {
         let hello = startup::encode("narrows", env!("CARGO_PKG_VERSION"));
-        let reply = connection.ask(opcode::STARTUP, hello).await?;
+        let reply = self.ask(opcode::STARTUP, hello).await?;
+        if self.version == Version::V5 {
+            self.framing = SEGMENTS;
+            self.deframer.set_framing(SEGMENTS);
+        }
         match reply.header.opcode {
-            opcode::READY => Ok(connection),
-            opcode::AUTHENTICATE => {
-                connection.log_in(credentials).await?;
-                Ok(connection)
-            }
-            opcode => Err(UpstreamError::Unexpected { address, opcode }),
+            opcode::READY => Ok(()),
+            opcode::AUTHENTICATE => self.log_in(credentials).await,
+            opcode => Err(UpstreamError::Unexpected {
+                address: self.address,
+                opcode,
+            }),
         }
     }
 
@@ -82,7 +121,7 @@ impl Connection {
 
     pub async fn query(&mut self, text: &str) -> Result<Rows, UpstreamError> {
         let reply = self
-            .ask(opcode::QUERY, query::encode(VERSION, text))
+            .ask(opcode::QUERY, query::encode(self.version, text))
             .await?;
         let address = self.address;
         let read = || {
@@ -106,8 +145,8 @@ impl Connection {
     async fn ask(&mut self, opcode: u8, body: Vec<u8>) -> Result<Envelope, UpstreamError> {
         let address = self.address;
         let exchange = async {
-            let request = Envelope::new(VERSION.byte(), 0, opcode, body);
-            let sent = self.writer.write_all(&request.encode()).await;
+            let request = Envelope::new(self.version.byte(), 0, opcode, body);
+            let sent = self.writer.write_all(&self.framing.frame(&request)).await;
             sent.map_err(|source| UpstreamError::Broken { address, source })?;
             loop {
                 let reply = self.receive().await?;
@@ -139,8 +178,13 @@ impl Connection {
                 .step(self.buffer.filled(), &mut |_| Verdict::Take(()));
             let step = step.map_err(|source| UpstreamError::Protocol { address, source })?;
             self.buffer.consume(step.consumed);
+            // One request is under way at a time, so a segment holds nothing besides its answer.
             if let Some(Part::Taken(envelope, ())) = step.then.into_iter().next() {
                 return Ok(envelope);
+            }
+            // A part of a message, in a segment of its own.
+            if step.consumed > 0 {
+                continue;
             }
             match self.reader.read(&mut self.buffer).await {
                 Ok(0) => return Err(UpstreamError::Closed(address)),
@@ -152,7 +196,7 @@ impl Connection {
 }
 
 /// The body of an AUTH_RESPONSE: a SASL PLAIN token.
-pub(super) fn login(credentials: &Credentials) -> Vec<u8> {
+fn login(credentials: &Credentials) -> Vec<u8> {
     let (username, password) = (&credentials.username, credentials.password.expose());
     let mut body = Vec::new();
     body.put_bytes(Some(format!("\0{username}\0{password}").as_bytes()));
@@ -160,7 +204,7 @@ pub(super) fn login(credentials: &Credentials) -> Vec<u8> {
 }
 
 /// A reply; an ERROR is an error.
-pub(super) fn answered(address: SocketAddr, reply: Envelope) -> Result<Envelope, UpstreamError> {
+fn answered(address: SocketAddr, reply: Envelope) -> Result<Envelope, UpstreamError> {
     if reply.header.opcode != opcode::ERROR {
         return Ok(reply);
     }

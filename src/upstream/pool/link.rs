@@ -14,7 +14,6 @@ use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-use super::open::{FRAMING, Opened};
 use super::streams::{Answered, Stream, Streams};
 use super::{PoolConfig, PoolError, STATEMENTS_MAX};
 use crate::protocol::deframer::{Part, Verdict, View};
@@ -23,6 +22,7 @@ use crate::protocol::{Envelope, ProtocolError};
 use crate::transport::Writer;
 use crate::upstream::UpstreamError;
 use crate::upstream::balance::Lease;
+use crate::upstream::connection::{Connection, SEGMENTS};
 
 /// Requests under way on one connection; more wait for their turn.
 const IN_FLIGHT_MAX: i16 = 1024;
@@ -72,7 +72,8 @@ impl Link {
         config: Arc<PoolConfig>,
         address: SocketAddr,
     ) -> Result<Self, UpstreamError> {
-        let opened = Opened::open(&config, address).await?;
+        let credentials = config.credentials.as_ref();
+        let opened = Connection::open_v5(&config.dialer, address, credentials).await?;
         let lease = config.balance.connected(address);
         config.metrics.connections.increment(1);
         let shared = Rc::new(Shared {
@@ -132,7 +133,7 @@ impl Link {
         let stream = taken.ok_or(PoolError::Unsent(address))?;
         let _ticket = Ticket { shared, stream };
         let request = Envelope::with_flags(Version::V5.byte(), flags, stream.id, opcode, body);
-        let sent = self.outgoing.try_send(FRAMING.frame(&request));
+        let sent = self.outgoing.try_send(SEGMENTS.frame(&request));
         sent.map_err(|_| PoolError::Unsent(address))?;
         match timeout_at(deadline, receiver).await {
             Ok(Ok(reply)) => Ok(reply),
@@ -231,13 +232,14 @@ impl Drop for Ticket<'_> {
 }
 
 /// The life of a connection.
-async fn carry(counted: Counted, opened: Opened, queued: mpsc::Receiver<Vec<u8>>) {
-    let Opened {
+async fn carry(counted: Counted, opened: Connection, queued: mpsc::Receiver<Vec<u8>>) {
+    let Connection {
         address,
         reader,
         writer,
         buffer,
         deframer,
+        ..
     } = opened;
     let shared = &counted.shared;
     let incoming = Incoming {

@@ -6,7 +6,6 @@
 mod link;
 mod metrics;
 mod node;
-mod open;
 mod reply;
 mod route;
 mod statements;
