@@ -79,7 +79,7 @@ async fn write_down(
     let mut pause = PAUSE_MIN;
     for _ in 1..ATTEMPTS_MAX {
         match attempt(store, watched, (id, found)).await {
-            Err(StoreError::Refused(text)) => return Err(StoreError::Refused(text)),
+            Err(error @ StoreError::Refused(_)) => return Err(error),
             Err(error) => tracing::debug!(table = %id.table, %error, "trying again"),
             Ok(detected) => return told(id, &detected),
         }
@@ -98,7 +98,7 @@ async fn attempt(
 ) -> Result<Detected, StoreError> {
     // The first look at the original takes all that was written down before out of service.
     if !watched.is_seen() {
-        return Err(StoreError::Unreachable(UNSEEN.to_owned()));
+        return Err(StoreError::Unreachable(UNSEEN.into()));
     }
     store.get()?.detect(id, found).await
 }

@@ -190,8 +190,7 @@ impl Run {
         let store = Arc::new(until_done(told, async || open(&self.config).await).await);
         self.slot.set(store.clone());
         let told = "what the configuration says could not be compared with the control keyspace, trying again";
-        let seed = async || self.seed(&store).await.map_err(|error| error.to_string());
-        until_done(told, seed).await;
+        until_done(told, async || self.seed(&store).await).await;
         self.follower.run(store).await;
     }
 

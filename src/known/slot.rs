@@ -14,7 +14,7 @@ pub struct StoreSlot(ArcSwapOption<Store>);
 
 impl StoreSlot {
     pub fn get(&self) -> Result<Arc<Store>, StoreError> {
-        let empty = || StoreError::Unreachable("not connected yet".to_owned());
+        let empty = || StoreError::Unreachable("not connected yet".into());
         self.0.load_full().ok_or_else(empty)
     }
 

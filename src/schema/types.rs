@@ -48,14 +48,6 @@ impl CqlType {
         }
     }
 
-    /// Whether a value of a column of this type is one cell, overwritten as a whole. Not for types that are not known.
-    pub fn is_frozen_or_native(&self) -> bool {
-        !matches!(
-            self,
-            Self::List(_) | Self::Set(_) | Self::Map(..) | Self::User(_) | Self::Other(_)
-        )
-    }
-
     /// The type without the `frozen<…>` around it, which changes no value's bytes.
     pub fn unfrozen(&self) -> &Self {
         match self {
@@ -257,28 +249,6 @@ mod tests {
             &deep,
         ] {
             assert_eq!(CqlType::parse(text), Other(text.to_owned()), "{text:.40}");
-        }
-    }
-
-    #[test]
-    fn only_whole_values_are_frozen_or_native() {
-        for (text, expected) in [
-            ("int", true),
-            ("frozen<list<int>>", true),
-            ("frozen<address>", true),
-            ("tuple<int, int>", true),
-            ("vector<float, 2>", true),
-            ("list<int>", false),
-            ("set<int>", false),
-            ("map<int, int>", false),
-            ("address", false),
-            ("'org.example.Type'", false),
-        ] {
-            assert_eq!(
-                CqlType::parse(text).is_frozen_or_native(),
-                expected,
-                "{text}"
-            );
         }
     }
 }

@@ -16,6 +16,7 @@ use scylla::client::session::Session;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError, SchemaAgreementError};
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 
+use super::store::Cause;
 use crate::config::Control;
 use crate::schema::replication::Replication;
 use crate::watched::WatchedTable;
@@ -28,7 +29,7 @@ const CREATE_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
     #[error("cannot read system_schema: {0}")]
-    Read(String),
+    Read(#[source] Cause),
     #[error(
         "this role may not create {object} ({answer}); let a role that may run what `narrows schema print` \
          prints, after which Narrows needs only SELECT and MODIFY on the keyspace, or GRANT CREATE ON {scope} \
@@ -48,7 +49,7 @@ pub enum SchemaError {
     #[error("no node is connected that could create {0}")]
     NoNode(String),
     #[error("the nodes do not agree on one schema ({0}); look at `nodetool describecluster`")]
-    NoAgreement(Box<SchemaAgreementError>),
+    NoAgreement(#[source] Box<SchemaAgreementError>),
     #[error("keyspace {keyspace} is not as Narrows needs it:\n{differences}")]
     Different {
         keyspace: String,

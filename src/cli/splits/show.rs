@@ -64,7 +64,7 @@ pub(super) async fn show(control: &Control<'_>, command: &Show) -> anyhow::Resul
     let layout = match control.store.read_layout(&id).await {
         Ok(Some(layout)) => Found::Whole(layout),
         Ok(None) => Found::None,
-        Err(StoreError::NotUnderstood(text)) => Found::Damaged(text),
+        Err(StoreError::NotUnderstood(cause)) => Found::Damaged(cause.to_string()),
         Err(error) => return Err(error.into()),
     };
     Ok(compose(&partition, &split, &layout, unix_millis()))

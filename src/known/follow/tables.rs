@@ -191,7 +191,7 @@ impl Followed {
             built
         };
         let built = tokio::task::spawn_blocking(build).await;
-        built.map_err(|panic| StoreError::NotUnderstood(panic.to_string()))
+        built.map_err(|panic| StoreError::NotUnderstood(panic.into()))
     }
 
     /// Only one rebuild of a shard is under way, so none is ever superseded; if one were, nothing was learnt by it.
@@ -200,7 +200,7 @@ impl Followed {
             Installed::Yes => {}
             Installed::Superseded => {
                 let text = "a rebuild of a filter was overtaken by another";
-                return Err(StoreError::NotUnderstood(text.to_owned()));
+                return Err(StoreError::NotUnderstood(text.into()));
             }
         }
         *self.built.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());

@@ -22,7 +22,7 @@ impl ReadShard for Slow {
         let permit = self.gate.acquire().await.expect("open");
         permit.forget();
         if version < 0 {
-            return Err(StoreError::Unreachable("no answer".to_owned()));
+            return Err(StoreError::Unreachable("no answer".into()));
         }
         Ok(ShardReading {
             shard,

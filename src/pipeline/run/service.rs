@@ -95,7 +95,7 @@ impl Run {
                 tracing::warn!(%error, ?patience, "the cluster's timeouts may not be read, so Cassandra's defaults are taken");
                 Ok(patience)
             }
-            other => other.map_err(|error| error.to_string()),
+            other => other,
         });
         let patience = patience.await;
         (store, patience)

@@ -259,7 +259,7 @@ impl Stage<'_> {
 
     async fn layout(&self) -> Result<Layout, WorkError> {
         let layout = self.work.store.read_layout(&self.layout_id()).await?;
-        let missing = || StoreError::NotUnderstood("a split without its layout".to_owned());
+        let missing = || StoreError::NotUnderstood("a split without its layout".into());
         Ok(layout.ok_or_else(missing)?)
     }
 

@@ -74,10 +74,10 @@ async fn query(
     keyspace: &str,
 ) -> Result<QueryRowsResult, SchemaError> {
     let result = session.query_unpaged(text, (keyspace,)).await;
-    let result = result.map_err(|error| SchemaError::Read(error.to_string()))?;
+    let result = result.map_err(|error| SchemaError::Read(error.into()))?;
     result
         .into_rows_result()
-        .map_err(|error| SchemaError::Read(error.to_string()))
+        .map_err(|error| SchemaError::Read(error.into()))
 }
 
 fn rows<'frame, R>(result: &'frame QueryRowsResult) -> Result<Vec<R>, SchemaError>
@@ -86,7 +86,7 @@ where
 {
     let rows = result
         .rows()
-        .map_err(|error| SchemaError::Read(error.to_string()))?;
+        .map_err(|error| SchemaError::Read(error.into()))?;
     rows.collect::<Result<_, _>>()
-        .map_err(|error| SchemaError::Read(error.to_string()))
+        .map_err(|error| SchemaError::Read(error.into()))
 }

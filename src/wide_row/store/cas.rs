@@ -132,14 +132,14 @@ pub(super) async fn change<V: SerializeRow>(
                 return Err(error);
             }
             Err(error) => {
-                trouble = Some(error.to_string());
+                trouble = Some(error);
                 sleep(pause(attempt)).await;
                 version = next(version);
             }
         }
     }
     Err(match trouble {
-        Some(trouble) => StoreError::Unknown(trouble),
+        Some(trouble) => StoreError::Unknown(trouble.into()),
         None => StoreError::Contended(ATTEMPTS_MAX),
     })
 }
@@ -148,16 +148,19 @@ pub(super) async fn change<V: SerializeRow>(
 pub(super) async fn answered<F: Future<Output = Result<Answer, StoreError>>>(
     attempt: impl Fn() -> F,
 ) -> Result<Answer, StoreError> {
-    let mut trouble = String::new();
-    for number in 0..REPEATS_MAX {
-        match attempt().await {
+    let mut number = 0;
+    loop {
+        let error = match attempt().await {
             Ok(answer) => return Ok(answer),
             Err(error) if matches!(error.happened(), Happened::No) => return Err(error),
-            Err(error) => trouble = error.to_string(),
-        }
+            Err(error) => error,
+        };
         sleep(pause(number)).await;
+        number += 1;
+        if number == REPEATS_MAX {
+            return Err(StoreError::Unknown(error.into()));
+        }
     }
-    Err(StoreError::Unknown(trouble))
 }
 
 pub(super) async fn send(

@@ -48,7 +48,7 @@ pub enum ConnectError {
         known: BTreeSet<String>,
     },
     #[error("cannot open a session for the control keyspace: {0}")]
-    Session(Box<NewSessionError>),
+    Session(#[source] Box<NewSessionError>),
     #[error("cannot open a session for the control keyspace: no answer within {BUILD_TIMEOUT:?}")]
     Slow,
 }

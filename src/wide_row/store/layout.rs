@@ -37,7 +37,7 @@ impl Store {
             return Ok(());
         }
         let text = "the generation has another layout already";
-        Err(StoreError::Refused(text.to_owned()))
+        Err(StoreError::Refused(text.into()))
     }
 
     /// `None`: there is none. A layout that is not whole is an error: something else wrote there.

@@ -33,6 +33,7 @@ mod top_partitions;
 mod transition;
 mod watched;
 
+use std::error::Error;
 use std::sync::Arc;
 
 use scylla::client::session::Session;
@@ -71,20 +72,23 @@ impl SplitId {
     }
 }
 
+/// What is behind an error: the driver's own, or a sentence of ours.
+pub type Cause = Box<dyn Error + Send + Sync>;
+
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error("the control keyspace does not answer: {0}")]
-    Unreachable(String),
+    Unreachable(#[source] Cause),
     /// The statement was refused before anything happened.
     #[error("the control keyspace refuses: {0}")]
-    Refused(String),
+    Refused(#[source] Cause),
     /// A change was sent, and whether it happened could not be found out.
     #[error("it is not known whether a change of the control keyspace took place: {0}")]
-    Unknown(String),
+    Unknown(#[source] Box<StoreError>),
     #[error("others change the same shard all the time; gave up after {0} attempts")]
     Contended(usize),
     #[error("the control keyspace holds what this version does not understand: {0}")]
-    NotUnderstood(String),
+    NotUnderstood(#[source] Cause),
 }
 
 /// How sure an error makes us that nothing happened.
@@ -115,22 +119,22 @@ impl From<ExecutionError> for StoreError {
             _ => false,
         };
         if refused {
-            Self::Refused(error.to_string())
+            Self::Refused(error.into())
         } else {
-            Self::Unreachable(error.to_string())
+            Self::Unreachable(error.into())
         }
     }
 }
 
 impl From<PrepareError> for StoreError {
     fn from(error: PrepareError) -> Self {
-        Self::Refused(error.to_string())
+        Self::Refused(error.into())
     }
 }
 
 /// Answers that are not what the statement asks for: a schema that somebody changed.
-pub(super) fn not_understood(error: impl std::fmt::Display) -> StoreError {
-    StoreError::NotUnderstood(error.to_string())
+pub(super) fn not_understood(cause: impl Into<Cause>) -> StoreError {
+    StoreError::NotUnderstood(cause.into())
 }
 
 /// The control keyspace, ready to be asked.

@@ -90,7 +90,7 @@ impl Store {
             }
             if Instant::now() >= until {
                 let text = format!("a split table of {} was not made in time", original.table);
-                return Err(StoreError::Unreachable(text));
+                return Err(StoreError::Unreachable(text.into()));
             }
             sleep(LOOK_EVERY).await;
             self.agree().await?;
@@ -141,7 +141,7 @@ impl Store {
             "{} has no free name for a split table; drop old ones by hand",
             original.keyspace
         );
-        Err(StoreError::Refused(text))
+        Err(StoreError::Refused(text.into()))
     }
 
     async fn known_split_tables(
@@ -243,7 +243,8 @@ impl Store {
         self.create_split_table(original, name).await?;
         let existing = self.existing_tables(&table).await?;
         let made = existing.get(name);
-        let missing = || StoreError::Unreachable(format!("{name} was made and is not there"));
+        let missing =
+            || StoreError::Unreachable(format!("{name} was made and is not there").into());
         let id = made.ok_or_else(missing)?.id;
         let statement = &self.statements.record_made;
         let recorded = self
@@ -264,7 +265,7 @@ impl Store {
         let types: Vec<(String, String)> = self.schema_rows(TYPES, names).await?;
         let options: Vec<Options> = self.schema_rows(OPTIONS, names).await?;
         let options = options.into_iter().next();
-        let missing = || StoreError::Refused(format!("{}.{} is no more", names.0, names.1));
+        let missing = || StoreError::Refused(format!("{}.{} is no more", names.0, names.1).into());
         let create = create(original, name, &types, &options.ok_or_else(missing)?);
         let mut statement = scylla::statement::Statement::new(create);
         statement.set_request_timeout(Some(SCHEMA_TIMEOUT));
@@ -274,7 +275,7 @@ impl Store {
 
     async fn agree(&self) -> Result<(), StoreError> {
         let agreed = self.session.await_schema_agreement().await;
-        agreed.map_err(|error| StoreError::Unreachable(error.to_string()))?;
+        agreed.map_err(|error| StoreError::Unreachable(error.into()))?;
         Ok(())
     }
 

@@ -356,6 +356,6 @@ async fn replication(session: &Session, keyspace: &str) -> Result<Replication, S
     let row = rows
         .maybe_first_row::<(Replication,)>()
         .map_err(not_understood)?;
-    let missing = || StoreError::Refused(format!("keyspace {keyspace} does not exist"));
+    let missing = || StoreError::Refused(format!("keyspace {keyspace} does not exist").into());
     Ok(row.ok_or_else(missing)?.0)
 }

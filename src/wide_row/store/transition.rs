@@ -95,7 +95,7 @@ impl Store {
     ) -> Result<Detected, StoreError> {
         let now = now();
         let first = Generation::first(now.0).ok_or_else(|| {
-            StoreError::Refused("this machine's clock is before 2020; set it first".to_owned())
+            StoreError::Refused("this machine's clock is before 2020; set it first".into())
         })?;
         let values = |version: Version| {
             let state = State::Detected.as_str();

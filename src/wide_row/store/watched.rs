@@ -131,7 +131,7 @@ impl Store {
                 "{} had {shards} shards before; choose another number",
                 table.name
             );
-            return Err(StoreError::Refused(text));
+            return Err(StoreError::Refused(text.into()));
         }
         // Of a number that makes no sense nobody ever used a shard.
         if table.is_sound() {
@@ -151,7 +151,7 @@ impl Store {
             return Ok(());
         }
         let text = format!("{} was changed by another meanwhile; try again", table.name);
-        Err(StoreError::Refused(text))
+        Err(StoreError::Refused(text.into()))
     }
 }
 
