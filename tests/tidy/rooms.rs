@@ -12,6 +12,9 @@ use crate::{files_below, root};
 /// From `fn` to the closing brace; tables of cases in tests may be longer.
 const FUNCTION_LINES_MAX: usize = 70;
 
+/// Rooms without an import cycle between their own files and folders.
+const WITHOUT_CYCLES: [&str; 2] = ["src/known", "src/wide_row"];
+
 /// Rooms and files without a runtime, a clock, a socket or a service.
 const PURE: [&str; 11] = [
     "src/protocol",
@@ -126,6 +129,17 @@ fn no_import_cycle_between_the_files_of_proxy() {
     let imports = imports_between_files("src/proxy");
     assert!(imports.len() > 30, "found only {imports:?}");
     assert_eq!(cycle(&imports), None, "these files import one another");
+}
+
+/// The same for the files and folders of one room.
+#[test]
+fn no_import_cycle_within_these_rooms() {
+    for folder in WITHOUT_CYCLES {
+        let imports = imports_within(folder);
+        assert!(imports.len() > 2, "found only {imports:?}");
+        let found = cycle(&imports);
+        assert_eq!(found, None, "modules of {folder} import one another");
+    }
 }
 
 #[test]
