@@ -92,8 +92,8 @@ mod tests {
 
     #[test]
     fn the_outermost_cause_with_a_code_decides() {
-        let refused = || StoreError::Refused("no such table".to_owned());
-        let down = || StoreError::Unreachable("no answer".to_owned());
+        let refused = || StoreError::Refused("no such table".into());
+        let down = || StoreError::Unreachable("no answer".into());
         for (error, expected) in [
             (anyhow!("plain"), CONFIGURATION),
             (refused().into(), CONTROL_KEYSPACE),

@@ -30,6 +30,7 @@ pub mod opcode {
     pub const REGISTER: u8 = 0x0B;
     pub const EVENT: u8 = 0x0C;
     pub const BATCH: u8 = 0x0D;
+    pub const AUTH_CHALLENGE: u8 = 0x0E;
     pub const AUTH_RESPONSE: u8 = 0x0F;
     pub const AUTH_SUCCESS: u8 = 0x10;
 }
