@@ -5,6 +5,13 @@ SHELL := bash
 # How much the tests do: 1 is what CI runs, larger numbers multiply counts.
 SCALE ?= 1
 export SCALE
+# The pinned compiler, under the name that it has on this machine.
+ifeq ($(origin RUSTUP_TOOLCHAIN),undefined)
+TOOLCHAIN := $(shell tests/toolchain.sh)
+ifneq ($(TOOLCHAIN),)
+export RUSTUP_TOOLCHAIN := $(TOOLCHAIN)
+endif
+endif
 
 .PHONY: help need need-drivers demo test quick unit integration flakes fmt lint static
 
