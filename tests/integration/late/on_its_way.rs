@@ -6,7 +6,9 @@ use narrows::wide_row::store::{Detected, SplitId};
 
 use super::{CHANGED, POLL_INTERVAL, ROWS, TOO_LATE, quick};
 use crate::exactness::control::Control;
-use crate::pipeline::world::{Client, PLAIN, World, days_ago, until_answered, until_completed};
+use crate::pipeline::world::{
+    Client, PLAIN, World, days_ago, split_after_change, until_answered, until_completed,
+};
 use crate::support::cluster::single_cluster;
 use crate::support::proxy::Builder;
 use crate::support::relay::Relay;
@@ -87,13 +89,13 @@ impl Path {
 
     /// The partition is split, and another proxy serves it.
     fn split(&mut self) {
-        self.split_this(&self.id(), &self.world.select(self.key));
+        self.control.nominate(&self.id());
+        until_completed(&self.control, &self.id());
+        self.until_served(&self.world.select(self.key));
     }
 
     /// `text` reads all of it.
-    fn split_this(&mut self, id: &SplitId, text: &str) {
-        self.control.nominate(id);
-        until_completed(&self.control, id);
+    fn until_served(&mut self, text: &str) {
         let expected = self.world.direct.scan(text);
         until_answered(&self.other, &mut self.through_other, text, &expected);
     }
@@ -323,7 +325,8 @@ fn a_write_from_before_its_table_was_made_anew_is_acknowledged_only_without_a_sp
     let key: [&[u8]; 2] = [&1_i32.to_be_bytes(), &LATE_ROW.to_be_bytes()];
     let id = Control::id(path.world.tables()[0].clone(), &key);
     let text = format!("SELECT v FROM {table} WHERE k = 1 AND c = {LATE_ROW}");
-    path.split_this(&id, &text);
+    split_after_change(&path.control, &id);
+    path.until_served(&text);
     path.relay.release_requests();
     path.until_one_more(&text);
     let reply = path.client.receive();

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use narrows::schema::names::TableName;
-use narrows::wide_row::state::State;
+use narrows::wide_row::state::{Standing, State};
 use narrows::wide_row::store::{Split, SplitId};
 
 use crate::exactness::control::{Control, SHARDS};
@@ -212,6 +212,23 @@ pub(crate) fn until_completed(control: &Control, id: &SplitId) -> Split {
         assert!(!state.is_end(), "{state:?}: {:?}", split.reason);
         (state == State::Completed).then_some(split)
     })
+}
+
+/// Splits a partition of a table that was changed a moment ago. Every process that notices the change takes all splits of the
+/// table out of service, so that an attempt which began between two of them must begin again.
+pub(crate) fn split_after_change(control: &Control, id: &SplitId) {
+    eventually_within(SPLIT_PATIENCE, "it is split after the change", || {
+        let standing = control.standing(id);
+        if standing.is_some_and(|standing| standing.is_in_service()) {
+            return Some(());
+        }
+        let is_worked_on =
+            |standing: Standing| standing.row_epoch == standing.epoch && !standing.state.is_end();
+        if !standing.is_some_and(is_worked_on) {
+            control.try_nominate(id);
+        }
+        None
+    });
 }
 
 /// Reads until the split has answered. Whoever answers, it is with these rows.
