@@ -9,11 +9,13 @@ pub(super) struct Held(Rc<Cell<usize>>);
 impl Held {
     /// `None`: as many as `limit` are under way.
     pub(super) fn begin(count: &Rc<Cell<usize>>, limit: usize) -> Option<Self> {
-        if count.get() >= limit {
-            return None;
-        }
+        (count.get() < limit).then(|| Self::unlimited(count))
+    }
+
+    /// For a reply to a request that was within the limit when it came.
+    pub(super) fn unlimited(count: &Rc<Cell<usize>>) -> Self {
         count.set(count.get() + 1);
-        Some(Self(count.clone()))
+        Self(count.clone())
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::held::Held;
-use super::late::in_flight::InFlight;
+use super::late::in_flight::{InFlight, Replied};
 use super::prepared::Statement;
 use super::sight::Sight;
 use crate::protocol::Envelope;
@@ -28,7 +28,7 @@ pub(super) enum Pending {
     /// A write that was forwarded at once: what it touches of watched tables is checked again before the reply passes.
     Write(Box<InFlight>),
     /// A write that first had to wait for a split. The task that forwarded it gets the reply.
-    LateWrite(Box<InFlight>, oneshot::Sender<(Box<InFlight>, Envelope)>),
+    LateWrite(Box<InFlight>, oneshot::Sender<Replied>),
     /// A read of one partition that may be wide: the head of the reply says more. It passes as it is.
     Sight(Sight),
 }

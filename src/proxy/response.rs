@@ -5,6 +5,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::concern::Concern;
+use super::held::Held;
+use super::late::in_flight::{InFlight, Replied};
 use super::pending::Pending;
 use super::prepared::Statement;
 use super::session::Session;
@@ -153,11 +155,12 @@ impl Session {
         match pending {
             // The task that asked may have gone.
             Pending::Own(asker) => drop(asker.send(reply)),
-            Pending::LateWrite(in_flight, sender) => drop(sender.send((in_flight, reply))),
+            Pending::LateWrite(in_flight, sender) => {
+                drop(sender.send(self.replied(in_flight, reply)));
+            }
             Pending::Write(in_flight) => {
-                if let Some(watching) = &self.watching {
-                    watching.writes.check_reply(in_flight, reply);
-                }
+                let replied = self.replied(in_flight, reply);
+                self.watched(|watching| watching.writes.check_reply(replied));
             }
             Pending::Options => return self.pass_supported(reply).await,
             Pending::SchemaChange(held) => self.wire.hold_reply(held, reply, agreement::wait),
@@ -171,6 +174,14 @@ impl Session {
             Pending::Prepare(..) | Pending::Use | Pending::Sight(_) => {}
         }
         Ok(())
+    }
+
+    fn replied(&self, in_flight: Box<InFlight>, reply: Envelope) -> Replied {
+        Replied {
+            in_flight,
+            reply,
+            held: Held::unlimited(&self.wire.held),
+        }
     }
 
     async fn pass_supported(&self, reply: Envelope) -> io::Result<()> {

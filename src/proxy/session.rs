@@ -224,8 +224,8 @@ impl Session {
         Ok(Acted::Done)
     }
 
-    /// Only for decisions that are not made in a plain relay.
-    fn watched(&self, act: impl FnOnce(&Watching)) {
+    /// Only for what does not come up in a plain relay.
+    pub(super) fn watched(&self, act: impl FnOnce(&Watching)) {
         if let Some(watching) = &self.watching {
             act(watching);
         }

@@ -1,20 +1,19 @@
 //! The reply to a write waits until what the write touched is out of service; that to a schema change also for the nodes.
 
 use super::checker::WriteChecker;
-use super::in_flight::InFlight;
-use crate::protocol::Envelope;
+use super::in_flight::Replied;
 use crate::proxy::agreement;
-use crate::proxy::held::Held;
 use crate::proxy::wire::Wire;
 
 impl WriteChecker {
-    pub(in crate::proxy) fn check_reply(&self, in_flight: Box<InFlight>, reply: Envelope) {
+    pub(in crate::proxy) fn check_reply(&self, replied: Replied) {
+        let Replied {
+            in_flight,
+            reply,
+            held,
+        } = replied;
         let known = self.wide_row.known.clone();
         let changes_schema = in_flight.changes_schema();
-        // There is no limit here: what is held was let in when it was a request.
-        let Some(held) = Held::begin(&self.wire.held, usize::MAX) else {
-            return;
-        };
         self.wire
             .hold_reply(held, reply, async move |wire: &Wire, reply| {
                 let reply = in_flight.finish(&known, reply).await;

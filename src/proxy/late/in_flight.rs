@@ -17,6 +17,7 @@ use crate::known::retire::{RetireError, Retirer};
 use crate::protocol::header::{Envelope, Header, opcode};
 use crate::protocol::response::{self, error};
 use crate::proxy::budget::Reserved;
+use crate::proxy::held::Held;
 use crate::proxy::rights::record::Rights;
 use crate::watched::LateWrites;
 
@@ -38,6 +39,14 @@ pub(in crate::proxy) struct InFlight {
     rights: Option<Rc<Rights>>,
     /// For keys that are larger than requests usually are.
     _room: Option<Reserved>,
+}
+
+/// A write whose reply is there, and which the client has not seen yet.
+pub(in crate::proxy) struct Replied {
+    pub(in crate::proxy) in_flight: Box<InFlight>,
+    pub(in crate::proxy) reply: Envelope,
+    /// A session that drains waits for it.
+    pub(in crate::proxy) held: Held,
 }
 
 /// What a reply says of a write.

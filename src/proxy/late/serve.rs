@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::checker::WriteChecker;
-use super::in_flight::InFlight;
+use super::in_flight::{InFlight, Replied};
 use super::late_write::{Kind, LateWrite};
 use super::touched::{Keys, TouchedTable};
 use crate::known::retire::{Released, RetireError};
@@ -58,7 +58,7 @@ impl WriteChecker {
             Err(refusal) => Err(refusal),
         };
         match forwarded {
-            Ok(Some((in_flight, reply))) => self.check_reply(in_flight, reply),
+            Ok(Some(replied)) => self.check_reply(replied),
             Ok(None) => {}
             Err(Refusal { flags, body }) => {
                 self.wire
@@ -165,7 +165,7 @@ impl WriteChecker {
         &self,
         request: &Envelope,
         late: LateWrite,
-    ) -> Result<Option<(Box<InFlight>, Envelope)>, Refusal> {
+    ) -> Result<Option<Replied>, Refusal> {
         let wire = &self.wire;
         let Ok(mut upstream) = timeout(UPSTREAM_PATIENCE, wire.lock_upstream()).await else {
             wire.close(Close::Upstream);
