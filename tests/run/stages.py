@@ -10,6 +10,8 @@ from stage import ROOT, Stage
 
 PYTHON = sys.executable
 CLUSTER = (PYTHON, "tests/cluster/cluster.py")
+# With the example the dependencies have the features that `cargo test` gives them, so nothing is built twice.
+BUILD = ("cargo", "build", "--bin", "narrows", "--example", "driver-rust")
 # Tests mostly wait for Cassandra, so more of them than cores run at a time.
 INTEGRATION_THREADS = "6"
 
@@ -35,7 +37,7 @@ def integration(stage: Stage) -> None:
 
 
 def drivers(stage: Stage) -> None:
-    stage.need("cargo", "build", "--bin", "narrows", "--example", "driver-rust")
+    stage.need(*BUILD)
     stage.need(*CLUSTER, "up", "--name", "main")
     chosen = ("--driver", os.environ.get("DRIVERS"), "--mode", os.environ.get("MODE"))
     chosen = [word for pair in zip(chosen[::2], chosen[1::2]) if pair[1] for word in pair]
@@ -44,7 +46,7 @@ def drivers(stage: Stage) -> None:
 
 def operations(stage: Stage) -> None:
     stage.need("tests/setup.sh")
-    stage.need("cargo", "build", "--bin", "narrows")
+    stage.need(*BUILD)
     stage.tests(str(ROOT / "target/venv/bin/python"), "-B", "tests/operations/run.py", *os.environ.get("TOPICS", "").split())
 
 
