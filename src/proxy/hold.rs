@@ -10,7 +10,7 @@ use super::concern::Stale;
 use super::decision::{Refusal, Taken};
 use super::held::Held;
 use super::metrics::Close;
-use super::session::{Acted, Session};
+use super::session::Session;
 use crate::known::Known;
 use crate::protocol::Envelope;
 use crate::protocol::response::error::ErrorCode;
@@ -48,13 +48,11 @@ impl Session {
             return;
         };
         let known = &watching.wide_row.known;
-        let (mut request, mut held) = (request, Some(held));
+        let mut held = Some(held);
         let deadline = Instant::now() + REFRESH_PATIENCE;
         loop {
             stale.wait(known, deadline).await;
-            // It must not stand in its own way when it is judged again.
-            drop(held.take());
-            let taken = match self.forward_held(&request).await {
+            let taken = match self.forward_held(&request, &mut held).await {
                 Released::Forwarded => {
                     self.wire.proxy.metrics.held_writes_released.increment(1);
                     return;
@@ -70,21 +68,26 @@ impl Session {
                 Taken::HoldWrite(still, _) => {
                     Taken::Refuse(Refusal::held(ErrorCode::Overloaded, still.refusal(known)))
                 }
+                Taken::PrepareFirst(statements) => {
+                    let prepared = self.wire.prepare_upstream(statements);
+                    match timeout(HELD_PATIENCE, prepared).await {
+                        Ok(Ok(())) => continue,
+                        Ok(Err(id)) => Taken::Refuse(Refusal::unprepared(&id)),
+                        Err(_) => return self.wire.close(Close::Upstream),
+                    }
+                }
                 taken => taken,
             };
-            // Only upstream can take so long.
-            match timeout(HELD_PATIENCE, self.act(request, taken)).await {
-                Ok(Ok(Acted::JudgeAgain(again))) => request = again,
-                Ok(Ok(Acted::Done) | Err(_)) => return,
-                Err(_) => return self.wire.close(Close::Upstream),
-            }
+            // A client that has gone needs no reply.
+            drop(self.act(request, taken).await);
+            return;
         }
     }
 
     /// Forwards the request if nothing stands against it. The writer is locked before: freshness is judged when the request
     /// goes out, not when it begins to wait for those before it. Only the wait has a limit: a message that was begun must
     /// not be broken off.
-    async fn forward_held(&self, request: &Envelope) -> Released {
+    async fn forward_held(&self, request: &Envelope, held: &mut Option<Held>) -> Released {
         let Ok(mut upstream) = timeout(HELD_PATIENCE, self.wire.lock_upstream()).await else {
             self.wire.close(Close::Upstream);
             return Released::Ended;
@@ -92,6 +95,8 @@ impl Session {
         if self.wire.is_closed() {
             return Released::Ended;
         }
+        // It must not stand in its own way when it is judged again.
+        drop(held.take());
         if let Some(taken) = self.judge_again(request) {
             return Released::Not(taken);
         }

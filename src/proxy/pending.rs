@@ -27,7 +27,7 @@ pub(super) enum Pending {
     Own(oneshot::Sender<Envelope>),
     /// A write that was forwarded at once: what it touches of watched tables is checked again before the reply passes.
     Write(Box<InFlight>),
-    /// A write that first had to wait for a split. The task that forwarded it gets the reply.
+    /// A write that first had to wait for a split. The task that forwarded it gets a reply that does not pass.
     LateWrite(Box<InFlight>, oneshot::Sender<Replied>),
     /// A read of one partition that may be wide: the head of the reply says more. It passes as it is.
     Sight(Sight),

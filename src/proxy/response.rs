@@ -102,10 +102,13 @@ impl Session {
     /// Whether a reply goes to the client as it is.
     fn passes(&self, pending: &mut Pending, view: View<'_>) -> bool {
         match pending {
-            Pending::Own(_) | Pending::LateWrite(..) => false,
-            Pending::Write(in_flight) => self.watching.as_ref().is_none_or(|watching| {
-                in_flight.passes(&watching.wide_row.known, view.header, view.body)
-            }),
+            Pending::Own(_) => false,
+            Pending::Write(in_flight) | Pending::LateWrite(in_flight, _) => {
+                let watching = self.watching.as_ref();
+                watching.is_none_or(|watching| {
+                    in_flight.passes(&watching.wide_row.known, view.header, view.body)
+                })
+            }
             // Upstream's errors pass as they are.
             _ if view.header.opcode == opcode::ERROR => true,
             Pending::Options | Pending::Topology(..) => false,

@@ -88,6 +88,7 @@ impl Session {
         already_read: Buffer,
         upstream: Reader,
     ) -> Close {
+        let _over = Over(self.wire.clone());
         let session = self.clone();
         let relay = async move { session.relay_replies(upstream).await };
         let mut replies = AbortOnDrop(tokio::task::spawn_local(relay));
@@ -119,7 +120,6 @@ impl Session {
         }
         // A peer that does not read must not hold us up.
         drop(timeout(GOODBYE_PATIENCE, self.say_goodbye(client, farewell)).await);
-        self.wire.stop_beside();
         close
     }
 
@@ -316,6 +316,16 @@ impl Session {
             }
         }
         close_gently(client, &mut *self.wire.client.lock().await).await;
+    }
+}
+
+/// The session is over, also when it panics: tasks beside it keep the wire, and wait on it for replies.
+struct Over(Rc<Wire>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.abandon();
+        self.0.stop_beside();
     }
 }
 

@@ -10,7 +10,7 @@ use super::in_flight::InFlight;
 use super::late_write::{Kind, LateWrite};
 use super::named::Named;
 use super::touched::Keys;
-use crate::known::Watched;
+use crate::known::{Known, Watched};
 use crate::protocol::ProtocolError;
 use crate::protocol::header::Header;
 use crate::protocol::request::batch;
@@ -24,7 +24,7 @@ use crate::proxy::held::Held;
 use crate::proxy::pending::Pending;
 use crate::proxy::prepared::Statement;
 use crate::proxy::source::{Asking, Source};
-use crate::proxy::wire::Stage;
+use crate::proxy::wire::{Stage, Wire};
 use crate::schema::names::PartitionKey;
 use crate::statement::{Shape, touches};
 
@@ -83,17 +83,19 @@ impl WriteChecker {
     ) -> Result<Decision> {
         let known = &self.wide_row.known;
         let list = known.list();
-        let batch = Batch::read(self, message)?;
+        let batch = Batch::read(&self.wire, message)?;
         let (mut is_watched, mut is_short) = (false, false);
         let (mut all, mut all_anywhere) = (Concern::Nothing, Concern::Nothing);
         for statement in &batch.statements {
             let BatchStatement {
                 concern, anywhere, ..
             } = statement;
-            if let Some(decision) = self.hold_if_stale(concern, &statement.tables) {
+            // Listed again below: a statement that may write anything has a long list.
+            let tables = concern.written(known);
+            if let Some(decision) = self.hold_if_stale(concern, &tables) {
                 return Ok(decision);
             }
-            is_watched |= !statement.tables.is_empty();
+            is_watched |= !tables.is_empty();
             is_short |= anywhere.is_some();
             all_anywhere.join(anywhere.as_ref().unwrap_or(concern));
             all.join(concern);
@@ -108,7 +110,7 @@ impl WriteChecker {
             return Ok(self.watch_unwatched(named, false));
         }
         let keyspace = self.wire.keyspace_of_names(batch.parameters.keyspace);
-        let Some(gathered) = batch.gather(keyspace.as_deref())? else {
+        let Some(gathered) = batch.gather(known, keyspace.as_deref())? else {
             return Ok(too_many());
         };
         let kind = Kind::Write {
@@ -225,8 +227,6 @@ struct BatchStatement<'a> {
     concern: Arc<Concern>,
     /// The tables, should a text not be run in the connection's keyspace.
     anywhere: Option<Arc<Concern>>,
-    /// The watched tables that it writes.
-    tables: Vec<Arc<Watched>>,
 }
 
 enum Said<'a> {
@@ -243,8 +243,7 @@ impl Said<'_> {
 }
 
 impl<'a> Batch<'a> {
-    fn read(checker: &WriteChecker, message: &Cursor<'a>) -> Result<Self> {
-        let wire = &checker.wire;
+    fn read(wire: &Wire, message: &Cursor<'a>) -> Result<Self> {
         let mut parts = Vec::new();
         let rest = batch::each(message.clone(), |said, values| parts.push((said, values)))?;
         let parameters = batch::parameters(wire.version.get(), rest)?;
@@ -265,7 +264,6 @@ impl<'a> Batch<'a> {
                 }
             };
             BatchStatement {
-                tables: concern.written(&checker.wide_row.known),
                 said,
                 values,
                 concern,
@@ -279,7 +277,7 @@ impl<'a> Batch<'a> {
     }
 
     /// `None`: what one of its statements writes is not known any more.
-    fn gather(&self, keyspace: Option<&str>) -> Result<Option<Gathered>> {
+    fn gather(&self, known: &Known, keyspace: Option<&str>) -> Result<Option<Gathered>> {
         let mut gathered = Gathered::default();
         for statement in &self.statements {
             let source = match &statement.said {
@@ -292,7 +290,7 @@ impl<'a> Batch<'a> {
                 concern: &statement.concern,
                 values: &statement.values.read()?,
             };
-            gathered.add(&statement.tables, &touching);
+            gathered.add(&statement.concern.written(known), &touching);
         }
         Ok(Some(gathered))
     }

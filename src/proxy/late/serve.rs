@@ -159,8 +159,8 @@ impl WriteChecker {
         Ok(())
     }
 
-    /// Forwards the request and waits for the reply to a write. `None`: it is no write, or the session is over. The writer is
-    /// locked before what is known is looked at for the last time: the wait for it may have been long.
+    /// Forwards the request and waits for the reply to a write. `None`: the reply passed, the request is no write, or the session
+    /// is over. The writer is locked before the last look at what is known: the wait for the lock may have been long.
     async fn forward(
         &self,
         request: &Envelope,

@@ -64,11 +64,10 @@ impl SplitReader {
             return Ok(sight.map(|sight| Decision::Watch(Pending::Sight(sight))));
         }
         let held = Held::begin(&self.reading, READS_MAX);
-        let bytes = self
-            .wire
-            .proxy
-            .split_reads
-            .reserve(asking.header.length as usize);
+        // Its values are kept beside it.
+        let copies = if wanted.is_some() { 2 } else { 1 };
+        let bytes = copies * asking.header.length as usize;
+        let bytes = self.wire.proxy.split_reads.reserve(bytes);
         let (Some(_held), Some(_bytes)) = (held, bytes) else {
             // Sent to the original as it is, a state of ours would be an error.
             let goes_on = state.is_some();
