@@ -4,6 +4,7 @@ mod docs;
 mod licences;
 mod rooms;
 mod source;
+mod walks;
 
 use std::fs;
 use std::path::{Path, PathBuf};
