@@ -1,7 +1,7 @@
 //! Holds the reply to a schema change until the cluster agrees on the new schema.
 //!
-//! Drivers do this themselves by reading `system.peers`; in `single` that table is empty to them, so their own waiting
-//! is switched off and the next statement would meet nodes that do not know the table yet.
+//! Drivers wait by themselves by reading `system.peers`. Through `single` that table is empty, so they do not wait, and
+//! their next statement could reach a node that does not know the new schema yet.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -20,18 +20,17 @@ const LOCAL: &str = "SELECT schema_version FROM system.local WHERE key='local'";
 const PEERS: &str = "SELECT rpc_address, schema_version FROM system.peers";
 const POLL_EVERY: Duration = Duration::from_millis(50);
 
-/// Whether the proxy waits: drivers that see all nodes do it themselves.
+/// Whether the proxy must wait. Drivers that see all nodes wait by themselves.
 pub(super) fn is_ours(proxy: &Proxy) -> bool {
     proxy.config.topology.mode == TopologyMode::Single
 }
 
-/// Whether a reply says that the schema has changed.
 pub(super) fn is_schema_change(header: Header, body: &[u8]) -> bool {
     let kind = || response::message(header, body)?.int();
     header.opcode == opcode::RESULT && kind() == Ok(result::kind::SCHEMA_CHANGE)
 }
 
-/// Returns the reply unchanged, when the nodes agree or the time is up.
+/// Returns the reply unchanged once the nodes agree or the time is up.
 pub(super) async fn wait(wire: &Wire, reply: Envelope) -> Envelope {
     let patience = wire.proxy.config.limits.schema_agreement_timeout;
     if patience.is_zero() {
@@ -52,7 +51,7 @@ pub(super) async fn wait(wire: &Wire, reply: Envelope) -> Envelope {
     reply
 }
 
-/// Whether all live nodes report one schema version. `None`: cannot be told.
+/// Whether all live nodes report one schema version. `None`: upstream did not say.
 async fn agree(wire: &Wire) -> Option<bool> {
     let local = wire.ask_rows(LOCAL).await?;
     let peers = wire.ask_rows(PEERS).await?;
@@ -71,7 +70,7 @@ async fn agree(wire: &Wire) -> Option<bool> {
     Some(true)
 }
 
-/// Whether a node takes part. One that died would otherwise hold up every schema change.
+/// Whether a node counts. A dead node would otherwise hold up every schema change.
 async fn is_up(wire: &Wire, address: IpAddr) -> bool {
     let proxy = &wire.proxy;
     let cluster = proxy.balance.cluster();

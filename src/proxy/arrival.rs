@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::shared::{Admission, Proxy};
 
-/// A client connection on its way to a thread.
 pub struct Arrival {
     pub(super) proxy: Arc<Proxy>,
     pub(super) stream: std::net::TcpStream,

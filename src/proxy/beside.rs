@@ -1,10 +1,10 @@
-//! Work beside a session's two loops: a request or a reply that takes longer must not hold up those behind it.
+//! Tasks beside a session's two loops, so that a slow request or reply does not hold up the ones behind it.
 
 use std::cell::RefCell;
 
 use tokio::task::JoinSet;
 
-/// Requests that are worked on. The work ends with its session.
+/// The tasks of one session. They end with it.
 #[derive(Default)]
 pub(super) struct Beside(RefCell<JoinSet<()>>);
 

@@ -1,4 +1,4 @@
-//! A bound on what all sessions together keep in memory for one purpose.
+//! A memory limit that all sessions share for one purpose.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ pub(super) struct Budget {
     max: usize,
 }
 
-/// A part of a budget, until it is dropped.
+/// A reserved part of a budget. Dropping it returns the bytes.
 #[derive(Debug)]
 pub(super) struct Reserved {
     budget: Arc<Budget>,
@@ -24,7 +24,7 @@ impl Budget {
         })
     }
 
-    /// `None`: all of it is in use.
+    /// `None`: too little of the budget is left.
     pub(super) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reserved> {
         let mut reserved = Reserved {
             budget: self.clone(),
@@ -35,7 +35,7 @@ impl Budget {
 }
 
 impl Reserved {
-    /// More for the same purpose. `false`: there is no more, and nothing was added.
+    /// Reserves more. `false`: too little of the budget is left, and nothing was reserved.
     pub(super) fn grow(&mut self, bytes: usize) -> bool {
         let before = self.budget.used.fetch_add(bytes, Ordering::Relaxed);
         if before.saturating_add(bytes) > self.budget.max {

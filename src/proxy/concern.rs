@@ -1,4 +1,4 @@
-//! Which tables a statement touches, and whether enough is known of them for a write to be forwarded. Pure.
+//! The tables that a statement touches, and whether the proxy knows enough about them to forward a write. Pure.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use crate::known::{Known, Watched};
 use crate::statement::Touches;
 use crate::statement::touches::{Change, Name};
 
-/// What must be known better before a write may go on.
+/// What the proxy must refresh before it may forward a write.
 pub(super) enum Stale {
-    /// Which tables are watched at all.
+    /// The list of watched tables.
     Catalog,
-    /// What is split of these tables.
+    /// The splits of these tables.
     Tables(Vec<Arc<Watched>>),
-    /// What the partition key of a table is that has splits, or closes its partitions.
+    /// The partition key of a table that has splits, or that closes its partitions.
     Schema,
 }
 
-/// The tables of a statement, with the keyspace of its unqualified names where that is known.
+/// The tables of a statement. Unqualified names have a keyspace where it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Concern {
     Nothing,
@@ -25,7 +25,7 @@ pub(super) enum Concern {
         keyspace: String,
         table: String,
     },
-    /// Without a keyspace a name may be of any: a USE under way decides, or upstream refuses it.
+    /// A name without a keyspace may be in any keyspace: a USE in flight decides, or upstream refuses the statement.
     Writes(Vec<Name>),
     Changes(Change, Name),
     DropsKeyspace(String),
@@ -60,7 +60,8 @@ impl Concern {
         }
     }
 
-    /// The tables of a text, should it not be run in the connection's keyspace. `None`: that makes no difference.
+    /// The tables of a text if upstream runs it in another keyspace than the connection's. `None`: the keyspace makes
+    /// no difference.
     pub(super) fn anywhere(touched: &Touches, named: Option<&str>) -> Option<Arc<Self>> {
         let depends = named.is_none() && touched.has_short_names();
         depends.then(|| Arc::new(Self::new(touched.clone(), None)))
@@ -70,7 +71,7 @@ impl Concern {
         !matches!(self, Self::Nothing | Self::Reads { .. })
     }
 
-    /// What the statements of one batch write together.
+    /// Adds the tables of another statement of the same batch.
     pub(super) fn join(&mut self, other: &Self) {
         match (&mut *self, other) {
             (_, Self::Nothing) => {}
@@ -85,7 +86,7 @@ impl Concern {
         }
     }
 
-    /// The watched tables that it writes, as far as is known.
+    /// The watched tables that the statement writes, as far as the proxy knows.
     pub(super) fn written(&self, known: &Known) -> Vec<Arc<Watched>> {
         match self {
             Self::Nothing | Self::Reads { .. } => Vec::new(),
@@ -103,7 +104,7 @@ impl Concern {
         }
     }
 
-    /// What is not known well enough for this to be forwarded.
+    /// What the proxy must refresh before it may forward the statement. `None`: nothing.
     pub(super) fn stale(&self, known: &Known, tables: &[Arc<Watched>]) -> Option<Stale> {
         if !self.is_write() {
             return None;
@@ -136,7 +137,7 @@ fn named(name: &Name, known: &Known) -> Vec<Arc<Watched>> {
     }
 }
 
-/// Cassandra's own keyspaces are never watched, and logins must go on whatever else is unknown.
+/// Cassandra's own keyspaces are never watched, and logins must work whatever else is unknown.
 fn is_systems_own(name: &Name) -> bool {
     const OWN: [&str; 7] = [
         "system",
@@ -152,7 +153,7 @@ fn is_systems_own(name: &Name) -> bool {
 }
 
 impl Stale {
-    /// What the client is told when nothing became known in time.
+    /// The error text for a write whose refresh did not come in time.
     pub(super) fn refusal(&self, known: &Known) -> &'static str {
         let age = match self {
             Self::Catalog => known.catalog.age(),

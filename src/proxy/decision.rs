@@ -1,4 +1,5 @@
-//! What becomes of a request. The judge decides, the session's hand acts on it, and nothing in between decides again.
+//! The one decision about a request. The judge makes it, `Session::act` carries it out, and nothing in between decides
+//! again.
 
 use std::sync::Arc;
 
@@ -17,27 +18,27 @@ pub(super) enum Decision {
     Forward,
     /// Forward, and look at the reply.
     Watch(Pending),
-    /// Forward, now that the client's version and compression are known.
+    /// Forward a STARTUP, which names the client's version and compression.
     Startup(Version, Option<Compression>),
-    /// Take it out of the stream.
+    /// Take the request out of the stream.
     Take(Taken),
 }
 
-/// Why a request was taken out of the stream, with all that is needed to act on it.
+/// Why a request was taken out of the stream, with everything that the session needs to act on it.
 pub(super) enum Taken {
-    /// It is answered with an ERROR.
+    /// The client gets an ERROR.
     Refuse(Refusal),
-    /// The node behind this session does not have these statements yet; then the request is judged again.
+    /// The session's node does not have these statements yet. Prepare them there, then judge the request again.
     PrepareFirst(Vec<Arc<Statement>>),
-    /// It writes, and what is split is not known well enough; then it is judged again.
+    /// The request writes, and the knowledge about splits is stale. Wait for a refresh, then judge the request again.
     HoldWrite(Stale, Held),
-    /// It writes what might be guarded or split: that is retired first.
+    /// The request writes partitions that might be guarded or split. Retire these splits first.
     LateWrite(Box<LateWrite>),
-    /// It reads what might be split.
+    /// The request reads partitions that might be split.
     SplitRead(Box<SplitRead>),
 }
 
-/// An ERROR of our own, in place of a request.
+/// An ERROR of our own. Upstream does not get the request.
 pub(super) struct Refusal {
     body: Vec<u8>,
     counted_as: CountedAs,
@@ -58,7 +59,7 @@ impl Refusal {
         }
     }
 
-    /// The driver prepares the statement and comes again.
+    /// The driver then prepares the statement and sends the request again.
     pub(super) fn unprepared(id: &[u8]) -> Self {
         Self {
             body: error::unprepared(id),
@@ -66,7 +67,7 @@ impl Refusal {
         }
     }
 
-    /// Of a write that waited for the control keyspace, or would have to.
+    /// For a write that waited for the control keyspace, or would have to wait.
     pub(super) fn held(code: ErrorCode, text: &str) -> Self {
         Self {
             body: error::encode(code, text),
@@ -74,7 +75,7 @@ impl Refusal {
         }
     }
 
-    /// Counts it and gives the body.
+    /// Counts the refusal and returns the body of its ERROR.
     pub(super) fn into_body(self, metrics: &Metrics) -> Vec<u8> {
         match self.counted_as {
             CountedAs::Unprepared => metrics.unprepared.increment(1),

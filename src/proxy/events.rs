@@ -1,8 +1,8 @@
-//! Events that were taken out of the stream, as the client may see them. Those of split tables are not sent on at all.
+//! Events as the client may see them. The client sees no events of split tables.
 //!
-//! `single` has one node that never comes or goes, so node events are swallowed: a DOWN or REMOVED_NODE of the only node
-//! makes drivers drop it. `mirror` gives them the node's mirrored address, and holds UP and NEW_NODE back until
-//! something listens there.
+//! `single` shows one node that never comes or goes, so it drops node events: after a DOWN or REMOVED_NODE, drivers
+//! would drop their only node. `mirror` replaces the node's address by the mirrored one, and holds UP and NEW_NODE back
+//! until a listener is there.
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use crate::protocol::response::event::{self, Event};
 use crate::protocol::types::Cursor;
 
 const EVENT_STREAM: i16 = -1;
-/// A node that is not listened for by then is not announced; the driver finds it by its own reconnection.
+/// A node without a listener by then is not announced. The driver finds it when it reconnects.
 const LISTENER_PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) async fn pass_on(wire: &Rc<Wire>, reply: Envelope) -> io::Result<()> {

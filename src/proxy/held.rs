@@ -1,13 +1,13 @@
-//! A bound on how many requests of one session take work of ours at a time.
+//! A limit on the requests of one session that the proxy works on at a time.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// A request that takes work of ours, counted until this is dropped.
+/// Counts a request that the proxy works on, until it is dropped.
 pub(super) struct Held(Rc<Cell<usize>>);
 
 impl Held {
-    /// `None`: as many as `limit` are under way.
+    /// `None`: the limit is reached.
     pub(super) fn begin(count: &Rc<Cell<usize>>, limit: usize) -> Option<Self> {
         (count.get() < limit).then(|| Self::unlimited(count))
     }

@@ -1,5 +1,5 @@
-//! Writes that wait because what is split is not known well enough: they ask for one refresh that all share, wait shortly, and
-//! then go on, or are refused with 0x1001 before anything was forwarded.
+//! Writes that wait while the knowledge about splits is stale. All of them share one refresh. After a short wait the
+//! proxy forwards the write, or refuses it with 0x1001 before anything was forwarded.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,11 +18,11 @@ use crate::protocol::response::error::ErrorCode;
 /// How long a write waits for a refresh; drivers give up after seconds.
 const REFRESH_PATIENCE: Duration = Duration::from_millis(500);
 const SCHEMA_POLL: Duration = Duration::from_millis(20);
-/// A held write that cannot even begin to go out in this time ends its session: upstream takes nothing any more.
+/// A held write that cannot even begin to go out in this time ends its session: upstream has stopped reading.
 const HELD_PATIENCE: Duration = Duration::from_secs(30);
 
 impl Session {
-    /// Waits beside the session's other requests. `Err`: no more may be held.
+    /// Lets the write wait beside the session's other requests. `Err`: too many bytes wait already.
     pub(super) fn hold_write(
         self: &Rc<Self>,
         request: Envelope,
@@ -42,7 +42,8 @@ impl Session {
         Ok(())
     }
 
-    /// Judges again after every wait: what it waits for may have been replaced, and more than one thing may be stale.
+    /// Judges the write again after every wait: a table may have been replaced meanwhile, and more than one thing may
+    /// be stale.
     async fn release_or_refuse(self: &Rc<Self>, request: Envelope, mut stale: Stale, held: Held) {
         let Some(watching) = &self.watching else {
             return;
@@ -84,9 +85,9 @@ impl Session {
         }
     }
 
-    /// Forwards the request if nothing stands against it. The writer is locked before: freshness is judged when the request
-    /// goes out, not when it begins to wait for those before it. Only the wait has a limit: a message that was begun must
-    /// not be broken off.
+    /// Forwards the request unless the judge takes it again. It locks the writer before it asks the judge, because
+    /// freshness counts when the request goes out. Only the wait for the lock has a time limit: a message must not be
+    /// broken off.
     async fn forward_held(&self, request: &Envelope, held: &mut Option<Held>) -> Released {
         let Ok(mut upstream) = timeout(HELD_PATIENCE, self.wire.lock_upstream()).await else {
             self.wire.close(Close::Upstream);
@@ -105,7 +106,7 @@ impl Session {
     }
 }
 
-/// What became of a held write when it was judged again.
+/// What happened to a held write that was judged again.
 enum Released {
     Forwarded,
     Not(Taken),
@@ -114,7 +115,7 @@ enum Released {
 }
 
 impl Stale {
-    /// Waits for the refreshes that it needs, which all who wait share.
+    /// Waits for the refreshes that this write needs. All waiting writes share them.
     async fn wait(&self, known: &Known, deadline: Instant) {
         let rest = || deadline.saturating_duration_since(Instant::now());
         match self {

@@ -11,7 +11,7 @@ use super::arrival::{Arrival, Target};
 use super::shared::Proxy;
 use super::threads::Threads;
 
-/// Accepting fails when the process runs out of file descriptors; trying again at once would only burn the CPU.
+/// Accepting fails when the process has no file descriptors left; trying again at once would only burn CPU.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts until the listener is dropped with its task.
@@ -33,7 +33,7 @@ pub async fn accept(
     }
 }
 
-/// `None`: a connection beyond every limit, closed at once.
+/// `None`: the connection is beyond all limits and was closed at once.
 async fn accept_one(
     listener: &TcpListener,
     target: Target,

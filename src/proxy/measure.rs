@@ -1,4 +1,5 @@
-//! A session without a client, for benchmarks: they show its judge requests and replies, and measure what every request pays.
+//! A session without a client, for benchmarks. They show requests and replies to its judge, and measure what the judge
+//! costs.
 
 use std::io;
 use std::rc::Rc;
@@ -17,7 +18,7 @@ use crate::upstream::pool::Pool;
 
 pub struct MeasuredSession {
     session: Rc<Session>,
-    /// The other ends of its two connections.
+    /// The other ends of the session's two connections.
     _peers: [TcpStream; 2],
 }
 

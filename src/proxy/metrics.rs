@@ -1,4 +1,4 @@
-//! What the read path counts. Handles are made once; labels come from closed sets.
+//! The counters of the request path. Handles are made once; labels come from closed sets.
 
 use metrics::{Counter, Gauge, counter, gauge};
 
@@ -61,24 +61,24 @@ pub struct Metrics {
     pub connections: Gauge,
     pub accepted: Counter,
     pub refused: Counter,
-    /// Requests forwarded, by far the most.
+    /// Forwarded requests, by far the most.
     pub forwarded: Counter,
     /// Requests answered UNPREPARED because this proxy had not seen the id.
     pub unprepared: Counter,
-    /// Reads of topology tables, answered with what drivers may see.
+    /// Reads of topology tables, whose rows were replaced.
     pub topology: Counter,
-    /// Requests that the proxy refused itself.
+    /// Requests that the proxy itself refused.
     pub rejected: Counter,
     pub replies: Counter,
     pub client_bytes: Counter,
     pub upstream_bytes: Counter,
     pub held_schema_changes: Counter,
-    /// Writes that waited for a refresh of what is split, and then went on.
+    /// Writes that waited for a refresh and were then forwarded.
     pub held_writes_released: Counter,
     pub held_writes_refused: Counter,
     pub dial_failures: Counter,
     pub prepared: Gauge,
-    /// Statements that the proxy prepared on a node by itself, before their first use there.
+    /// Statements that the proxy prepared on a node before their first use there.
     pub prepared_upstream: Counter,
     pub(super) split: SplitMetrics,
     closes: [Counter; Close::ALL.len()],

@@ -1,6 +1,7 @@
-//! `mirror`: one listener per upstream node, there while the node is, gone while it is not.
+//! `mirror`: one listener per upstream node, open while the node is up.
 //!
-//! A driver that dials a dead node must be refused at once, so the listener of a node that does not answer is closed.
+//! A driver that dials a dead node must be refused at once, so the proxy closes the listener of a node that does not
+//! answer.
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
@@ -22,15 +23,15 @@ use crate::upstream::cluster::Cluster;
 struct Mirror {
     proxy: Arc<Proxy>,
     threads: Arc<Threads>,
-    /// By mirrored address: the real one, and the task that accepts for it.
+    /// By mirrored address: the real address, and the task that accepts for it.
     listeners: HashMap<SocketAddr, (SocketAddr, AbortHandle)>,
-    /// Addresses whose trouble was already logged.
+    /// Addresses whose failure was already logged.
     failed: HashSet<SocketAddr>,
 }
 
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Follows the cluster for ever.
+/// Opens and closes listeners as nodes come and go, for ever.
 pub async fn follow(
     proxy: Arc<Proxy>,
     threads: Arc<Threads>,
@@ -60,7 +61,7 @@ pub async fn follow(
 }
 
 impl Mirror {
-    /// Listens for the nodes that live and for no others. `false`: not all of it worked.
+    /// Listens for exactly the nodes that are up. `false`: some listener could not be opened.
     fn adjust(&mut self, cluster: &Cluster) -> bool {
         let topology = &self.proxy.config.topology;
         let port = self.proxy.config.client.listen.port();

@@ -1,12 +1,12 @@
 //! Client connections: from a client to upstream and back.
 //!
-//! In the order a request meets the files: `listener` accepts and hands over to one of the `threads`; `opening` shakes hands
-//! and finds an upstream node; `session` relays in two loops and is the file to read first. For every request `request`
-//! decides what becomes of it (`decision`), for every reply `response` does. `watching` is what a session has where tables
-//! are watched: `split` answers SELECTs from splits, `late` checks writes against them, `sight` looks at replies that may be
-//! of wide partitions. They all speak on the `wire`, the two connections of one session.
+//! In the order a request meets the files: `listener` accepts a client and hands it to one of the `threads`; `opening`
+//! makes the handshake and dials an upstream node; `session` relays in two loops and is the file to read first.
+//! `request` makes the `decision` about each request, `response` about each reply. Where tables are watched, `watching`
+//! joins in: `split` answers SELECTs from splits, `late` checks writes against them, `sight` looks at replies that may
+//! come from wide partitions. All of them write to the `wire`, the two connections of one session.
 //!
-//! This file only names the others: they import each other directly, and never in a circle (`tests/tidy` checks it).
+//! The files import each other directly, and in no cycle (`tests/tidy` checks it).
 
 mod agreement;
 pub mod arrival;

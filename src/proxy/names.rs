@@ -1,21 +1,20 @@
-//! Which keyspace the unqualified names of a request are in.
+//! The keyspace of the unqualified names in a request.
 
 use super::concern::Concern;
 use super::pending::Pending;
 use super::wire::Wire;
 use crate::statement::Touches;
 
-/// Where the unqualified names of a request are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Names {
     InSystem,
     Elsewhere,
-    /// A USE before it has no reply yet.
+    /// An earlier USE has no reply yet.
     Unsettled,
 }
 
 impl Wire {
-    /// Where unqualified names are, for a request that names this keyspace or none.
+    /// `named`: the keyspace that the request itself names, if any.
     pub(super) fn names(&self, named: Option<&str>) -> Names {
         let is_use = |pending: &Pending| matches!(pending, Pending::Use);
         if named.is_none() && self.pending.borrow().values().any(is_use) {
@@ -27,7 +26,7 @@ impl Wire {
         }
     }
 
-    /// The keyspace of unqualified names, where that is settled.
+    /// `None`: no keyspace is set, or an earlier USE has no reply yet.
     pub(super) fn keyspace_of_names(&self, named: Option<&str>) -> Option<String> {
         match self.names(named) {
             Names::Unsettled => None,

@@ -1,7 +1,7 @@
-//! The first moments of a client connection: TLS, the first frame's version, and an upstream node.
+//! Opens a client connection: TLS, the protocol version of the first frame, and the choice of an upstream node.
 //!
-//! A connection that cannot be served gets an error frame in answer to its first frame, never a bare close: drivers
-//! wait for seconds after those.
+//! A connection that cannot be served gets an ERROR to its first frame, never a bare close: drivers wait for seconds
+//! after a bare close.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,7 +26,6 @@ use crate::transport::{self, Buffer, Reader, Stream, Writer, close_gently};
 use crate::upstream::UpstreamError;
 use crate::upstream::balance::Lease;
 
-/// What a client said first.
 enum First {
     Frame(Version, Header),
     /// A protocol version that is not ours.
@@ -158,7 +157,7 @@ async fn accept(
     Ok((reader, writer, local))
 }
 
-/// Waits for the header of the first frame, or just its version byte if that is enough to refuse it.
+/// Waits for the header of the first frame, or only for its version byte if the proxy must refuse the version.
 async fn first_frame(reader: &mut Reader, buffer: &mut Buffer) -> io::Result<First> {
     loop {
         if let Some(byte) = buffer.filled().first().copied() {
@@ -191,7 +190,7 @@ async fn turn_away(
     Ok(None)
 }
 
-/// Connects to the node asked for, or to the best one that can be reached.
+/// Connects to the given node, or to the best one that answers.
 async fn dial(
     proxy: &std::sync::Arc<Proxy>,
     target: Target,

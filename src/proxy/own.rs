@@ -1,6 +1,7 @@
-//! Requests of our own on a client's connection: with the client's identity, on stream ids that clients never use.
+//! Our own requests on a client's connection. They run with the client's identity, on stream ids that clients never
+//! use.
 //!
-//! Ids run from −2 down (−1 is for events); Cassandra echoes them in v3, v4 and v5.
+//! The ids run from −2 down (−1 is for events). Cassandra echoes them in v3, v4 and v5.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,8 +32,9 @@ impl Wire {
         }
     }
 
-    /// Prepares statements on the node behind this session. `Err` is the id of one that is not what the client was told
-    /// it is: the table has changed, or its keyspace is not this connection's. The client must prepare it itself.
+    /// Prepares statements on the session's node. `Err` has the id of a statement that the node describes otherwise
+    /// than the client was told: its table was changed, or this connection is in another keyspace. The client must
+    /// prepare it again.
     pub(super) async fn prepare_upstream(
         &self,
         statements: Vec<Arc<Statement>>,
@@ -62,7 +64,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Like [`Self::ask`], for one who may stop waiting: a message that was begun is never broken off.
+    /// Like [`Self::ask`], for a caller that may stop waiting: the message is still written to its end.
     pub(super) async fn ask_beside(self: &Rc<Self>, opcode: u8, body: Vec<u8>) -> Option<Envelope> {
         let wire = self.clone();
         let asked = tokio::task::spawn_local(async move { wire.ask(opcode, body).await });
@@ -84,7 +86,7 @@ impl Wire {
         receiver.await.ok()
     }
 
-    /// The next id that has no request under way.
+    /// The next id without a request in flight.
     fn free_own_stream(&self) -> Option<i16> {
         let pending = self.pending.borrow();
         let below = |stream: i16| {

@@ -1,4 +1,4 @@
-//! What a session remembers about requests whose replies it must look at.
+//! The requests whose replies a session must look at.
 
 use std::sync::Arc;
 
@@ -13,28 +13,29 @@ use crate::statement::TopologySelect;
 
 /// Why the reply on a stream matters. Replies on other streams are relayed unseen.
 pub(super) enum Pending {
-    /// OPTIONS: the SUPPORTED reply is cut to what we speak.
+    /// OPTIONS: the proxy removes from SUPPORTED what it does not speak.
     Options,
-    /// PREPARE: the PREPARED reply names the id of this statement. Whether the request itself names a keyspace.
+    /// PREPARE: the reply has the id of this statement. The flag says whether the request itself names a keyspace.
     Prepare(Box<Statement>, bool),
     /// USE: the reply names the keyspace.
     Use,
-    /// The reply to a schema change waits until the cluster agrees.
+    /// A schema change: its reply waits until the nodes agree.
     SchemaChange(Held),
     /// A read of a topology table: its rows are replaced.
     Topology(TopologyRead, Held),
     /// A request of our own on the client's connection.
     Own(oneshot::Sender<Envelope>),
-    /// A write that was forwarded at once: what it touches of watched tables is checked again before the reply passes.
+    /// A write that was forwarded at once. The proxy checks it again before its reply passes.
     Write(Box<InFlight>),
-    /// A write that first had to wait for a split. The task that forwarded it gets a reply that does not pass.
+    /// A write that waited until splits were retired. The task that forwarded it gets a reply that does not pass.
     LateWrite(Box<InFlight>, oneshot::Sender<Replied>),
-    /// A read of one partition that may be wide: the head of the reply says more. It passes as it is.
+    /// A read of one partition, which may be wide: the head of the reply tells. The reply passes unchanged.
     Sight(Sight),
 }
 
 impl Pending {
-    /// Whether no other request may use the stream meanwhile. A reply that is only looked at may be mistaken for another.
+    /// Whether the stream is taken until the reply. It is not for a `Sight`: no harm is done if that looks at another
+    /// reply.
     pub(super) fn is_awaited(&self) -> bool {
         !matches!(self, Self::Sight(_))
     }

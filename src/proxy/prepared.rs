@@ -1,10 +1,10 @@
-//! The registry of prepared statements: which ids this proxy has seen prepared, what they mean, and which upstream
+//! The registry of prepared statements: the ids that this proxy has seen prepared, what they mean, and which upstream
 //! nodes know them.
 //!
-//! One per process, since drivers prepare on one connection and execute on another. An id that is not here is
-//! answered UNPREPARED, so that the driver prepares it through us; that makes the bounds harmless and a restart cheap.
-//! An id that is here but not on the node behind a session is prepared there first: to a driver the proxy is one node,
-//! and some drivers cannot prepare again what another of their sessions prepared.
+//! There is one per process, since drivers prepare on one connection and execute on another. The proxy answers an
+//! unknown id with UNPREPARED, and the driver prepares the statement again through the proxy. So evictions do no harm,
+//! and a restart is cheap. The proxy itself prepares a known statement on a node that does not have it: to a driver the
+//! proxy is one node, and some drivers cannot prepare again what another of their sessions prepared.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hasher};
@@ -23,7 +23,7 @@ use crate::rewrite::{Readable, Reason};
 use crate::schema::TableSchema;
 use crate::statement::Shape;
 
-/// Texts are kept within this many bytes in all, whatever their number.
+/// All texts together, whatever their number.
 const TEXT_BYTES_MAX: usize = 64 << 20;
 
 pub struct Registry {
@@ -35,7 +35,7 @@ pub struct Registry {
 #[derive(Default)]
 struct Known {
     by_id: HashMap<Box<[u8]>, Arc<Statement>>,
-    /// Ids in the order they came; the oldest that was not used since it was last considered is evicted.
+    /// Ids in the order they came. Eviction takes the oldest one that was not used since it was last considered.
     queue: VecDeque<Box<[u8]>>,
     text_bytes: usize,
 }
@@ -45,26 +45,26 @@ pub struct Statement {
     pub id: Box<[u8]>,
     pub shape: Shape,
     pub text: String,
-    /// The keyspace that its unqualified names were in.
+    /// The keyspace of its unqualified names.
     pub keyspace: Option<String>,
-    /// The same as far as that is certain: a USE on the same connection may have come between.
+    /// The same keyspace, if it is certain: a USE on the same connection may have come in between.
     pub(super) names_in: Option<String>,
-    /// Which tables it touches; nothing where nobody follows what is split.
+    /// The tables that it touches. `Nothing` in a plain relay.
     pub(super) concern: Arc<Concern>,
     /// What it means for the schema that its table had when it was last executed.
     understood: ArcSwapOption<Understood>,
     pageable: OnceLock<Option<Arc<Pageable>>>,
-    /// What its table was when it was last known to be on any node.
+    /// The schema that its table had when the nodes were last known to have it.
     schema: ArcSwapOption<TableSchema>,
-    /// What clients of each protocol version were told about its columns, as a fingerprint; 0: nothing yet. Where a node
-    /// now says otherwise, the table was changed, and the client must learn that.
+    /// A fingerprint of the columns that clients of each protocol version were told; 0: none yet. If a node now
+    /// describes other columns, the table was changed, and the client must learn that.
     told: [AtomicU64; 3],
     /// A bit per node that has it.
     nodes: AtomicU64,
     used: AtomicBool,
 }
 
-/// A statement as it is understood with one schema.
+/// What a statement means for one schema.
 struct Understood {
     schema: Arc<TableSchema>,
     readable: Result<Arc<Readable>, Reason>,
@@ -72,13 +72,13 @@ struct Understood {
     written: Option<Arc<Written>>,
 }
 
-/// The bit of an upstream node. Clusters with more than 64 nodes share the last, and their drivers see an UNPREPARED
-/// now and then.
+/// The bit of an upstream node. In clusters with more than 64 nodes, the surplus ones share the last bit, and drivers
+/// see an UNPREPARED now and then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeBit(u64);
 
 impl Statement {
-    /// As a PREPARE describes it; the id comes with the reply.
+    /// A statement as a PREPARE describes it. Its id comes with the reply.
     pub fn new(shape: Shape, text: &str, keyspace: Option<&str>) -> Self {
         Self {
             id: Box::default(),
@@ -96,17 +96,17 @@ impl Statement {
         }
     }
 
-    /// How it is answered from a split, if it can be; found out once for a schema.
+    /// How a split answers the statement, if one can. Computed once per schema.
     pub(super) fn readable(&self, schema: &Arc<TableSchema>) -> Result<Arc<Readable>, Reason> {
         self.understood(schema, |understood| understood.readable.clone())
     }
 
-    /// Which partition it reads, if it is one; found out once for a schema.
+    /// The partition that the statement reads, if it is one. Computed once per schema.
     pub(super) fn keyed(&self, schema: &Arc<TableSchema>) -> Option<Arc<Keyed>> {
         self.understood(schema, |understood| understood.keyed.clone())
     }
 
-    /// What it writes to the table of this schema, if that can be told; found out once for a schema.
+    /// The partitions that the statement writes, if they can be computed. Computed once per schema.
     pub(super) fn written(&self, schema: &Arc<TableSchema>) -> Option<Arc<Written>> {
         self.understood(schema, |understood| understood.written.clone())
     }
@@ -128,7 +128,7 @@ impl Statement {
         found
     }
 
-    /// As of another schema than before, no node has it any more, and what clients were told may be wrong.
+    /// After a change of the schema no node has the statement any more, and clients may know the wrong columns.
     pub(super) fn forget_if_altered(&self, schema: &Arc<TableSchema>) {
         let same = |before: &Arc<TableSchema>| Arc::ptr_eq(before, schema);
         if !self.schema.load().as_ref().is_some_and(same) {
@@ -137,7 +137,7 @@ impl Statement {
         }
     }
 
-    /// Whether its pages may be cut short; found out once.
+    /// Whether its pages may be cut short. Computed once.
     pub(super) fn pageable(&self) -> Option<Arc<Pageable>> {
         let parse = || Pageable::parse(&self.text).map(Arc::new);
         self.pageable.get_or_init(parse).clone()
@@ -147,12 +147,12 @@ impl Statement {
         self.told[version as usize].load(Ordering::Relaxed)
     }
 
-    /// Whether clients of this version were told just this.
+    /// Whether clients of this version were told exactly these columns.
     pub fn was_told(&self, version: Version, columns: &[u8]) -> bool {
         self.told(version) == fingerprint(columns)
     }
 
-    /// Keeps what still holds of an earlier preparation.
+    /// Keeps what is still true from an earlier preparation.
     fn take_over(&self, before: &Self, version: Version) {
         for (told, before) in self.told.iter().zip(&before.told) {
             if told.load(Ordering::Relaxed) == 0 {
@@ -174,7 +174,7 @@ impl Statement {
     }
 }
 
-/// Never 0, which means that nothing was told.
+/// Never 0, which means that clients were told nothing.
 fn fingerprint(columns: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(columns);
@@ -209,8 +209,8 @@ impl Registry {
         Some(statement.clone())
     }
 
-    /// Remembers what a node prepared, with what the client is told about its columns. Returns how many statements are
-    /// known now. Preparing again replaces the meaning and keeps the nodes, unless the columns are others.
+    /// Remembers a statement that a node prepared, with the columns that the client is told. Returns the number of
+    /// known statements. Preparing again replaces the meaning, and keeps the nodes unless the columns changed.
     pub fn insert(
         &self,
         (id, columns): (&[u8], &[u8]),
@@ -239,7 +239,7 @@ impl Registry {
         known.by_id.len()
     }
 
-    /// A node went away, and may come back without its statements.
+    /// A node that went down may come back without its statements.
     pub fn forget_node(&self, node: NodeBit) {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         for statement in known.by_id.values() {
@@ -249,7 +249,7 @@ impl Registry {
 }
 
 impl Known {
-    /// The second chance: each entry that was used meanwhile goes to the back once.
+    /// Second-chance eviction: an entry that was used meanwhile goes to the back of the queue once.
     fn evict_one(&mut self) {
         while let Some(id) = self.queue.pop_front() {
             let used = self

@@ -1,6 +1,7 @@
-//! Decides about what a client says: forward, remember why the reply matters, or take it out of the stream.
+//! The judge of requests: forward one, remember why its reply matters, or take it out of the stream.
 //!
-//! Runs for every request, so the common case (EXECUTE of a known statement that nobody watches) reads an id and a map.
+//! It runs for every request, so the common case (EXECUTE of a known statement on an unwatched table) reads an id and a
+//! map.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use crate::statement::{Shape, TopologySelect, Touches, classify, touches};
 type Result<T> = std::result::Result<T, ProtocolError>;
 
 impl Session {
-    /// The inspector of the request direction.
+    /// The deframer shows each request to this function.
     pub(super) fn judge_request(&self, view: View<'_>) -> Verdict<Taken> {
         let limit = self.wire.proxy.config.limits.request_bytes;
         if view.header.length as usize > limit {
@@ -225,7 +226,7 @@ impl Session {
         })
     }
 
-    /// Upstream may run a USE before writes that were sent in front of it.
+    /// Upstream may run a USE before writes that were sent ahead of it.
     fn unsettle_writes(&self) {
         for pending in self.wire.pending.borrow_mut().values_mut() {
             if let Pending::Write(in_flight) | Pending::LateWrite(in_flight, _) = pending {
@@ -234,7 +235,7 @@ impl Session {
         }
     }
 
-    /// Watches for a reply that will take work of ours, unless too many do.
+    /// Watches for a reply that the proxy must work on, unless there are too many.
     fn watch_held(&self, pending: impl FnOnce(Held) -> Pending) -> Decision {
         match self.wire.begin_held() {
             Some(held) => Decision::Watch(pending(held)),
@@ -271,7 +272,7 @@ fn may_write(header: Header) -> bool {
     )
 }
 
-/// Whether a decision needs more than the beginning. Of an EXECUTE, the id is enough.
+/// Whether the judge needs the whole request. For an EXECUTE, the id is enough at first.
 fn is_needed_whole(header: Header) -> bool {
     match header.opcode {
         opcode::QUERY | opcode::PREPARE | opcode::BATCH | opcode::STARTUP => true,
@@ -280,14 +281,14 @@ fn is_needed_whole(header: Header) -> bool {
     }
 }
 
-/// Cassandra's own words for its own limit; it keeps the connection, too.
+/// Cassandra's own words for its own limit. Cassandra also keeps the connection.
 fn too_big(length: u32, limit: usize) -> Taken {
     let text =
         format!("Request is too big: length {length} exceeds maximum allowed length {limit}.");
     Taken::Refuse(Refusal::new(ErrorCode::Invalid, &text))
 }
 
-/// Only for names of topology tables: another table of that name must not be answered with real addresses.
+/// Only for names of topology tables: the proxy must not forward a read that might return real addresses.
 fn unsettled() -> Decision {
     let text = "narrows: a USE on this connection has no reply yet, so it is not clear which table this reads; wait for it";
     Decision::refuse(ErrorCode::Invalid, text)

@@ -1,4 +1,4 @@
-//! Decides about what upstream answers: relay unseen unless the request said that the reply matters.
+//! The judge of replies: relay one unseen, unless its request left a `Pending`.
 
 use std::io;
 use std::rc::Rc;
@@ -28,7 +28,7 @@ pub(super) enum TakenReply {
 }
 
 impl Session {
-    /// The inspector of the reply direction.
+    /// The deframer shows each reply to this function.
     pub(super) fn judge_reply(&self, view: View<'_>) -> Verdict<TakenReply> {
         let verdict = match view.header.opcode {
             opcode::EVENT => return self.judge_event(view),
@@ -52,8 +52,8 @@ impl Session {
         verdict
     }
 
-    /// The STARTUP was accepted: v5 speaks in segments from here on, both ways (native_protocol_v5 §2.3.1). READY also
-    /// answers REGISTER, when the framing is what it was.
+    /// Upstream accepted the STARTUP: v5 uses segments from here on, both ways (native_protocol_v5 §2.3.1). READY also
+    /// answers REGISTER; the framing then stays as it is.
     fn judge_accepted(&self, stage: Stage) -> Verdict<TakenReply> {
         self.wire.stage.set(stage);
         if self.wire.version.get() < Version::V5 {
@@ -99,7 +99,7 @@ impl Session {
         }
     }
 
-    /// Whether a reply goes to the client as it is.
+    /// Whether a reply passes to the client unchanged.
     fn passes(&self, pending: &mut Pending, view: View<'_>) -> bool {
         match pending {
             Pending::Own(_) => false,
@@ -145,7 +145,7 @@ impl Session {
         }
     }
 
-    /// Deals with a reply that was taken out of the stream.
+    /// Acts on a reply that was taken out of the stream.
     pub(super) async fn take_reply(
         self: &Rc<Self>,
         reply: Envelope,
@@ -202,8 +202,8 @@ impl Session {
         self.wire.reply(stream, (flags, opcode), body).await
     }
 
-    /// Schema events concern drivers whatever the topology, but for those of tables that nobody but us knows; node events
-    /// are for us to present.
+    /// Schema events pass, except those of split tables, which clients do not know. Node events are taken, because they
+    /// name real addresses.
     fn judge_event(&self, view: View<'_>) -> Verdict<TakenReply> {
         match event::read(Cursor::new(view.body)) {
             Ok(event::Event::Node { .. }) => Verdict::Take(TakenReply::Event),

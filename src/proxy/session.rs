@@ -1,7 +1,7 @@
 //! One client connection and its one upstream connection. The file to read first.
 //!
-//! Each direction is a loop: read ▸ deframe ▸ decide ▸ relay. A message that needs no decision is written straight from the
-//! read buffer. A request that is taken out of the stream is acted on by [`Session::act`], and nowhere else.
+//! Each direction is a loop: read ▸ deframe ▸ decide ▸ relay. Forwarded messages are written straight from the read
+//! buffer. [`Session::act`] is the only function that acts on a request that was taken out of the stream.
 
 use std::cell::Cell;
 use std::io;
@@ -26,8 +26,8 @@ use crate::upstream::pool::Pool;
 
 /// How long a client may take to read our last words.
 const GOODBYE_PATIENCE: Duration = Duration::from_secs(2);
-/// Replies that are looked at whole are small (SUPPORTED, PREPARED, schema changes, topology rows), or pages that we asked
-/// for ourselves and that have as many rows as we said.
+/// Replies that the judge needs whole are small (SUPPORTED, PREPARED, schema changes, topology rows), or pages with as
+/// many rows as the proxy itself asked for.
 const REPLY_BYTES_HELD_MAX: usize = BODY_BYTES_MAX + HEADER_BYTES;
 
 pub(super) struct Session {
@@ -39,30 +39,30 @@ pub(super) struct Session {
     first_stream: i16,
     /// A reply is on its way to the client, in part or in whole.
     replying: Cell<bool>,
-    /// A request was taken out and is not dealt with yet.
+    /// A request was taken out of the stream and is not acted on yet.
     taking: Cell<bool>,
     /// No further requests are read.
     draining: Cell<bool>,
 }
 
-/// Upstream hung up while the client was still talking. It may have said why, so the other direction, which reads that
-/// and then the end, is the one to end the session.
+/// Upstream closed the connection while the client was sending. It may have said why, so this direction waits: the
+/// other one reads those last words, then the end of the stream, and ends the session.
 async fn last_words() -> Ending {
     std::future::pending().await
 }
 
-/// How a session ended, with what the client must still be told.
+/// How a session ended.
 pub(super) enum Ending {
     Quiet(Close),
-    /// The client sent what is not CQL.
+    /// The client sent something that is not CQL. It gets an ERROR.
     Bad(ProtocolError),
 }
 
-/// What became of a request that was taken out of the stream.
+/// What happened to a request that was taken out of the stream.
 pub(super) enum Acted {
-    /// It is answered, or somebody else answers it.
+    /// It is answered, or a task beside the loop answers it.
     Done,
-    /// What stood in its way is gone.
+    /// Its statements are prepared now.
     JudgeAgain(Envelope),
 }
 
@@ -172,7 +172,8 @@ impl Session {
         }
     }
 
-    /// Deals with a request that was taken out of the stream. Those behind it wait only if it must be judged again.
+    /// Acts on a request that was taken out of the stream. The requests behind it wait only while its statements are
+    /// prepared.
     async fn take_request(
         self: &Rc<Self>,
         mut request: Envelope,
@@ -198,7 +199,7 @@ impl Session {
         }
     }
 
-    /// The one hand that acts on what the judge has decided. `Err`: the client is gone.
+    /// Carries out what the judge decided; no other function does. `Err`: the client is gone.
     pub(super) async fn act(self: &Rc<Self>, request: Envelope, taken: Taken) -> io::Result<Acted> {
         let stream = request.header.stream;
         let refusal = match taken {
@@ -224,14 +225,14 @@ impl Session {
         Ok(Acted::Done)
     }
 
-    /// Only for what does not come up in a plain relay.
+    /// A plain relay has nothing that comes here.
     pub(super) fn watched(&self, act: impl FnOnce(&Watching)) {
         if let Some(watching) = &self.watching {
             act(watching);
         }
     }
 
-    /// `None`: it is forwarded now.
+    /// `None`: the request may be forwarded now.
     pub(super) fn judge_again(&self, request: &Envelope) -> Option<Taken> {
         let view = View {
             header: request.header,
@@ -290,7 +291,7 @@ impl Session {
         }
     }
 
-    /// Reads no further requests once those that are arriving were forwarded; all of them are still answered.
+    /// Reads no new requests. A request that is still arriving is forwarded, and all of them are answered.
     pub(super) fn drain(&self) {
         self.draining.set(true);
     }
@@ -302,7 +303,7 @@ impl Session {
             || self.wire.held.get() > 0
     }
 
-    /// A number that moves whenever a message passes.
+    /// Grows with every message.
     pub(super) fn activity(&self) -> u64 {
         self.wire.requests.get() + self.wire.replies.get()
     }
@@ -319,7 +320,7 @@ impl Session {
     }
 }
 
-/// The session is over, also when it panics: tasks beside it keep the wire, and wait on it for replies.
+/// The session is over, even if it panicked: tasks beside it keep the wire, and wait for replies on it.
 struct Over(Rc<Wire>);
 
 impl Drop for Over {
@@ -329,7 +330,7 @@ impl Drop for Over {
     }
 }
 
-/// Ends a task with the one that started it, also when that one panics.
+/// Ends a task together with the task that started it, even if that one panics.
 struct AbortOnDrop<T>(JoinHandle<T>);
 
 impl<T> Drop for AbortOnDrop<T> {
@@ -338,12 +339,12 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
-/// One direction of a session: what was read and not relayed yet, and the way to the other side's writer.
+/// One direction of a session: bytes that were read and not relayed yet, and the writer of the other side.
 struct Direction<'a> {
     buffer: Buffer,
     deframer: Deframer,
     writer: &'a Mutex<Writer>,
-    /// Kept while a message is relayed in parts, so that nobody writes into it.
+    /// Held while a message is relayed in parts, so that nothing is written into it.
     locked: Option<MutexGuard<'a, Writer>>,
 }
 
@@ -370,7 +371,7 @@ impl<'a> Direction<'a> {
         self.deframer.step(self.buffer.filled(), judge)
     }
 
-    /// Reads more; `None` at the end of the stream, however it came.
+    /// `None`: the stream has ended, or failed.
     async fn read(&mut self, reader: &mut Reader) -> Option<u64> {
         match reader.read(&mut self.buffer).await {
             Ok(0) | Err(_) => None,
@@ -378,7 +379,7 @@ impl<'a> Direction<'a> {
         }
     }
 
-    /// Forwards the run that a step begins with, and drops all that it consumed.
+    /// Forwards the run at the beginning of a step, and drops the bytes that the step consumed.
     async fn relay<T>(&mut self, step: &Step<T>) -> io::Result<()> {
         if step.relay > 0 {
             let mut writer = self.lock().await;

@@ -1,4 +1,4 @@
-//! The sessions of one thread: idle ones are closed, and all of them drained at the end.
+//! The sessions of one thread. It closes idle ones, and drains all of them at the end.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
@@ -14,7 +14,6 @@ use crate::upstream::pool::Pool;
 
 const DRAIN_POLL: Duration = Duration::from_millis(5);
 
-/// The sessions of one thread.
 #[derive(Default)]
 pub(super) struct Sessions {
     all: RefCell<Vec<Kept>>,
@@ -27,7 +26,7 @@ pub(super) struct Sessions {
 struct Kept {
     session: Weak<Session>,
     began: Instant,
-    /// The activity last seen, and when it last changed.
+    /// The last activity, and when it last changed.
     seen: Cell<(u64, Instant)>,
 }
 
@@ -97,7 +96,7 @@ impl Sessions {
     }
 }
 
-/// A session that is counted until it has closed.
+/// Counts a session until it has closed.
 pub(super) struct Carried(Rc<Sessions>);
 
 impl Drop for Carried {

@@ -26,16 +26,16 @@ pub struct Proxy {
     pub metrics: Metrics,
     /// Asks the control connection to look at the nodes soon.
     pub suspicion: Arc<Notify>,
-    /// Addresses that mirrored nodes listen on now.
+    /// The addresses of mirrored nodes that have a listener now.
     pub mirrored: watch::Sender<HashSet<SocketAddr>>,
-    /// What is split; `None` in a plain relay.
+    /// The knowledge about splits. `None` in a plain relay.
     pub(super) wide_row: Option<WideRow>,
-    /// Writes that wait until it is known what is split.
+    /// Memory for writes that wait for a refresh.
     pub(super) held_writes: Arc<Budget>,
-    /// Requests that are answered here, and what was read for them.
+    /// Memory for requests that are answered from splits, and for the rows read for them.
     pub(super) split_reads: Arc<Budget>,
     pub(super) dialer: Dialer,
-    /// How threads open connections of our own.
+    /// How each thread opens connections of its own.
     pub(super) pool: Arc<PoolConfig>,
     connections: AtomicUsize,
     turning_away: AtomicUsize,
@@ -88,7 +88,7 @@ impl Proxy {
         }
     }
 
-    /// Takes over what can change without a restart; connections made from now on see it.
+    /// Takes over the settings that can change without a restart. They count for new connections.
     pub fn reload(
         &self,
         config: &Config,
@@ -128,7 +128,7 @@ impl Proxy {
         Duration::from_millis(self.reloadable.drain_timeout_ms.load(Ordering::Relaxed))
     }
 
-    /// Counts a connection in. `None`: so many are being turned away already that this one is not even told.
+    /// Counts a connection in. `None`: so many are being turned away that this one does not even get an ERROR.
     pub(super) fn admit(self: &Arc<Self>) -> Option<Admission> {
         let limit = self.reloadable.connections_max.load(Ordering::Relaxed);
         if self.connections.fetch_add(1, Ordering::Relaxed) < limit {
@@ -151,16 +151,16 @@ impl Proxy {
 
 /// All sessions together.
 const HELD_WRITES_BYTES_MAX: usize = 64 << 20;
-/// All sessions together; what does not fit is answered by the original, whose pages pass through unseen.
+/// All sessions together. A read that does not fit goes to the original, whose pages pass through unseen.
 const SPLIT_READS_BYTES_MAX: usize = 512 << 20;
 
-/// Connections over the limit that wait for their error frame.
+/// Connections over the limit that wait for their ERROR.
 const TURNING_AWAY_MAX: usize = 256;
 
 /// A counted client connection; dropping it makes room for another.
 pub(super) enum Admission {
     Client(Arc<Proxy>),
-    /// One too many: it gets an error frame that names the limit.
+    /// A connection over the limit. It gets an ERROR that names the limit.
     TurnedAway {
         proxy: Arc<Proxy>,
         limit: usize,

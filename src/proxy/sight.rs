@@ -1,8 +1,8 @@
-//! Looks at how the original answers reads of single partitions of watched tables, for those who detect wide ones.
+//! Looks at the original's replies to reads of single partitions of watched tables, so that wide ones are detected.
 //!
-//! A reply passes byte for byte and is never held: its head (flags, warnings, paging state, number of rows) is read as it
-//! goes by, also out of a compressed body, of which only the head is decompressed. Most replies say nothing: a narrow
-//! partition is one page without a warning, in time. What is worth telling goes into `sighting`, which never waits.
+//! A reply passes byte for byte and is never held. The session reads its head (flags, warnings, paging state, number of
+//! rows) as it goes by; it decompresses only the head of a compressed body. Most replies say nothing: a narrow
+//! partition is one fast page without a warning. The rest goes to `sighting`, which never waits.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,10 +23,10 @@ use crate::schema::names::PartitionKey;
 use crate::sighting::{Failure, SLOW, Seen, SeenPage, Sighting, Sightings, Warning};
 use crate::watched::Mode;
 
-/// A head that is longer is not waited for.
+/// The session does not wait for a longer head.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// A read under way whose reply is looked at.
+/// A read in flight whose reply the session looks at.
 pub(super) struct Sight {
     watched: Arc<Watched>,
     key: PartitionKey,
@@ -35,7 +35,7 @@ pub(super) struct Sight {
 }
 
 impl Sight {
-    /// For a read of this partition. `None`: nobody wants to know.
+    /// `None`: the reply says nothing about the original, or detection is off.
     pub(super) fn begin(
         watched: &Arc<Watched>,
         parameters: &Parameters<'_>,
@@ -59,7 +59,7 @@ impl Sight {
         })
     }
 
-    /// Looks at a reply as far as it has arrived, and tells what it says. `false`: the head is not complete yet.
+    /// Looks at the part of a reply that has arrived, and sends sightings. `false`: the head is not complete yet.
     pub(super) fn look(&self, view: View<'_>, sightings: &Sightings) -> bool {
         let told = self.read(view);
         if told.is_err() && is_growing(view) {
@@ -107,7 +107,7 @@ impl Sight {
         is_part || bytes >= self.watched.settings().wide_bytes
     }
 
-    /// `Err` where more is needed.
+    /// `Err`: more bytes are needed.
     fn read(&self, view: View<'_>) -> Result<Told, ProtocolError> {
         read(view, |ends_at, bytes| self.is_large(ends_at, bytes))
     }
@@ -134,7 +134,7 @@ fn is_growing(view: View<'_>) -> bool {
     !view.complete && view.body.len() < HEAD_BYTES_MAX
 }
 
-/// Rows are counted only where `counts` says so: their number stands behind the names of all columns.
+/// Reads the number of rows only if `counts` says so: it stands behind the names of all columns.
 fn read(view: View<'_>, counts: impl Fn(Option<u64>, u64) -> bool) -> Result<Told, ProtocolError> {
     if !matches!(view.header.opcode, opcode::RESULT | opcode::ERROR) {
         return Ok(Told::Nothing);
@@ -174,7 +174,7 @@ fn rows(mut message: Cursor<'_>, flags: i32, columns: usize) -> Result<u64, Prot
     Ok(message.count("row count")? as u64)
 }
 
-/// Warnings quote the statement, so only what stands around it says which one it is.
+/// Warnings quote the statement, so only the words around the quote tell them apart.
 fn warning(text: &str) -> Option<Warning> {
     const ENDINGS: [(&str, Warning); 4] = [
         ("(see local_read_size_warn_threshold)", Warning::ReadSize),

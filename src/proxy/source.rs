@@ -1,4 +1,4 @@
-//! A statement of a request, prepared or as text: one way to ask both what they mean.
+//! A statement of a request, prepared or as text, and what it means.
 
 use std::sync::Arc;
 
@@ -18,12 +18,13 @@ pub(super) struct Asking<'a> {
     pub(super) header: Header,
     /// All of the message that has arrived.
     pub(super) body: &'a [u8],
-    /// What stands behind the statement's text or id.
+    /// The rest of the message, behind the statement's text or id.
     pub(super) rest: Cursor<'a>,
     pub(super) source: Source<'a>,
     pub(super) shape: &'a Shape,
     pub(super) concern: Arc<Concern>,
-    /// The tables, should the text not be run in the connection's keyspace. `None`: that makes no difference.
+    /// The tables if upstream runs the text in another keyspace than the connection's. `None`: the keyspace makes no
+    /// difference.
     pub(super) anywhere: Option<Arc<Concern>>,
 }
 
@@ -31,7 +32,7 @@ pub(super) enum Source<'a> {
     Prepared(&'a Statement),
     Text {
         text: &'a str,
-        /// The keyspace of its unqualified names, where that is settled.
+        /// The keyspace of its unqualified names, if it is certain.
         keyspace: Option<&'a str>,
     },
 }
@@ -49,7 +50,7 @@ impl Source<'_> {
         matches!(self, Self::Text { .. })
     }
 
-    /// How it is answered from a split, if it can be.
+    /// How a split answers the statement, if one can.
     pub(super) fn readable(&self, schema: &Arc<TableSchema>) -> Result<Arc<Readable>, Reason> {
         match self {
             Self::Prepared(statement) => statement.readable(schema),
@@ -57,7 +58,7 @@ impl Source<'_> {
         }
     }
 
-    /// Which partition it reads, if it is one.
+    /// The partition that the statement reads, if it is one.
     pub(super) fn keyed(&self, schema: &Arc<TableSchema>) -> Option<Arc<Keyed>> {
         match self {
             Self::Prepared(statement) => statement.keyed(schema),
@@ -73,7 +74,7 @@ impl Source<'_> {
         }
     }
 
-    /// What it writes to the table of this schema, if that can be told.
+    /// The partitions that the statement writes, if they can be computed.
     pub(super) fn written(&self, schema: &Arc<TableSchema>) -> Option<Arc<Written>> {
         match self {
             Self::Prepared(statement) => statement.written(schema),

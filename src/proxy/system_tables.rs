@@ -1,7 +1,7 @@
 //! Answers SELECTs on `system.local`, `system.peers` and `system.peers_v2` with what the client may see.
 //!
-//! The client's statement itself went upstream, so its errors and its result metadata are Cassandra's own; only the
-//! rows are replaced. They are read afresh on the client's connection, since drivers watch `schema_version` in them.
+//! The client's statement itself went upstream, so errors and result metadata are Cassandra's own. The proxy replaces
+//! only the rows. It reads them afresh on the client's connection, since drivers watch their `schema_version`.
 
 use super::pending::{BoundValue, TopologyRead};
 use super::topology::{Home, Overrides, Presented};
@@ -12,7 +12,7 @@ use crate::protocol::response::error::{self, ErrorCode};
 use crate::protocol::response::result::{Row, Rows, value};
 use crate::statement::topology::{Operand, Query, Selector, TopologyTable, substitute};
 
-/// Why there is no answer; the client gets it as an error.
+/// Why there is no answer. The client gets it as an ERROR.
 #[derive(Debug, thiserror::Error)]
 enum NoAnswer {
     #[error("narrows: upstream did not answer a read of system.{0}")]
@@ -136,7 +136,7 @@ fn real_key(table: TopologyTable, rows: &Rows, row: &Row) -> String {
     }
 }
 
-/// Keeps the rows that the WHERE clause names; it compares with what the client sees.
+/// Keeps the rows that the WHERE clause names. It compares the values that the client sees.
 fn matching(
     mut nodes: Vec<VisibleNode>,
     table: TopologyTable,
@@ -163,7 +163,7 @@ fn bound(values: &[BoundValue], index: usize, name: Option<&str>) -> Option<Vec<
     by_name().or_else(|| values.get(index))?.bytes.clone()
 }
 
-/// A literal in the type of the column it is compared with.
+/// A literal, encoded in the type of its column.
 fn encode_literal(column: &str, text: &str) -> Option<Vec<u8>> {
     match column {
         "peer" | "rpc_address" | "native_address" | "preferred_ip" | "broadcast_address"

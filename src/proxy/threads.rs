@@ -1,5 +1,5 @@
-//! Threads that carry sessions. Each has a runtime of its own and keeps its sessions to itself, so that relaying a
-//! message never wakes another thread.
+//! The threads that run sessions. Each has a runtime of its own, and its sessions never move, so relaying a message
+//! wakes no other thread.
 
 use std::io;
 use std::rc::Rc;
@@ -30,7 +30,7 @@ pub struct Threads {
 struct Thread {
     arrivals: mpsc::Sender<Arrival>,
     sessions: Arc<AtomicUsize>,
-    /// Taken when the thread is waited for.
+    /// Taken when the thread is joined.
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -55,7 +55,7 @@ impl Threads {
         }
     }
 
-    /// Lets every session answer what is under way until the deadline, then ends them all.
+    /// Lets every session answer its requests in flight until the deadline, then ends all sessions.
     pub fn drain(&self, deadline: Instant) {
         self.drain.send_replace(Some(deadline));
         for thread in &self.threads {
@@ -122,7 +122,7 @@ fn begin(arrival: Arrival, sessions: Rc<Sessions>, counted: Arc<AtomicUsize>) {
     });
 }
 
-/// Runs when a session's task ends, however it does.
+/// Its `drop` runs when a session's task ends, however it ends.
 struct Ended {
     proxy: Arc<Proxy>,
     counted: Arc<AtomicUsize>,

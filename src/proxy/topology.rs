@@ -1,4 +1,4 @@
-//! What drivers see of the cluster: which columns of the topology tables are presented differently, and how. Pure.
+//! What drivers see of the cluster: the columns of the topology tables that get other values, and these values. Pure.
 //!
 //! Nothing that a driver would dial may be a real address.
 
@@ -28,7 +28,7 @@ pub(super) struct Presentation {
 
 pub(super) type Overrides = Vec<(&'static str, Presentation)>;
 
-/// The columns that say where a node is.
+/// The columns that hold a node's address.
 fn address_columns(table: TopologyTable) -> &'static [&'static str] {
     match table {
         TopologyTable::Local => &["rpc_address", "broadcast_address", "listen_address"],
@@ -45,11 +45,11 @@ fn port_columns(table: TopologyTable) -> &'static [&'static str] {
     }
 }
 
-/// Every token ring that has one node is the same ring, so one token is enough, and it never changes.
+/// All rings with one node are the same, so one token is enough, and it never changes.
 const SINGLE_TOKEN: &str = "0";
 
 impl Presented {
-    /// Where the client finds a node whose real address is this. `single`: always the proxy.
+    /// The address at which the client reaches a node. In `single`, this is always the proxy's.
     pub fn address_of(&self, real: IpAddr) -> SocketAddr {
         match self {
             Self::Single { address } => *address,
@@ -59,7 +59,7 @@ impl Presented {
         }
     }
 
-    /// What differs in one row of a topology table. Columns that are null stay null.
+    /// The columns of a row that get other values. Null columns stay null.
     pub(super) fn overrides(
         &self,
         table: TopologyTable,
@@ -96,8 +96,8 @@ impl Presented {
     }
 }
 
-/// Where `single` says it is: the preferred data centre, whichever node is behind a connection. Drivers that are told of
-/// another one ignore the only node they have.
+/// The place of the one node that `single` shows: the preferred data centre, whichever node is behind a connection. A
+/// driver that sees another data centre ignores the only node it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Home {
     data_center: String,
@@ -105,7 +105,7 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// The rack is that of the data centre's first node. `None`: no node of that data centre is known.
+    /// Takes the rack of the data centre's first node. `None`: the data centre has no known node.
     pub(super) fn of(cluster: &Cluster) -> Option<Self> {
         let local = cluster
             .nodes
@@ -119,8 +119,8 @@ impl Home {
     }
 }
 
-/// The network's prefix with the host bits of the real address. IPv6 has no such bits that mean anything, so it is
-/// hashed into them.
+/// The network's prefix with the host bits of the real address. An IPv6 address has no meaningful host bits, so a hash
+/// of it takes their place.
 fn mirrored(network: Network, real: IpAddr) -> Ipv4Addr {
     match real {
         IpAddr::V4(real) => network.mirror(real),
@@ -131,8 +131,8 @@ fn mirrored(network: Network, real: IpAddr) -> Ipv4Addr {
     }
 }
 
-/// The host id of the one node that `single` shows: it follows from the cluster and the listener alone, so it is the
-/// same after a restart and whichever upstream node is behind a connection (drivers otherwise see their node replaced).
+/// The host id of the one node that `single` shows. It depends only on the cluster and the listener, so restarts and
+/// other upstream nodes do not change it. Otherwise drivers would see their node replaced.
 fn invented_host_id(cluster_name: &[u8], address: SocketAddr) -> [u8; 16] {
     let mut id =
         fnv1a_128(&[b"narrows", cluster_name, address.to_string().as_bytes()]).to_be_bytes();

@@ -1,5 +1,5 @@
-//! What a session has where tables are watched: a reader of splits and a checker of writes, and which of them a request
-//! concerns.
+//! The part of a session that exists where tables are watched: a reader of splits and a checker of writes. It decides
+//! which of them gets a request.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -44,7 +44,8 @@ impl Watching {
         }
     }
 
-    /// Cassandra forgets a statement when its table is altered, and the client must learn of the new columns from it.
+    /// Cassandra forgets a statement when its table is altered. The proxy must do the same, so that the client learns
+    /// the new columns.
     pub(super) fn forget_if_altered(&self, statement: &Statement) {
         let Concern::Reads { keyspace, table } = &*statement.concern else {
             return;
@@ -55,7 +56,7 @@ impl Watching {
         }
     }
 
-    /// `None`: the request concerns no watched table.
+    /// `None`: the request touches no watched table.
     pub(super) fn decide<'a>(
         &self,
         asking: &Asking<'a>,

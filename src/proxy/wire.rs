@@ -1,7 +1,7 @@
-//! The two connections of one session, for everything that speaks on them: the loops, and the work beside the loops.
+//! The two connections of one session, for everything that writes to them: the loops, and the tasks beside the loops.
 //!
-//! A session belongs to one thread, so its state is in plain cells. The two writers are behind locks because replies and
-//! requests of our own must go between messages, never into one.
+//! A session belongs to one thread, so its state is in plain cells. The two writers are behind locks, because our own
+//! replies and requests must go between messages, never into one.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -25,9 +25,9 @@ use crate::protocol::header::{Envelope, RESPONSE_BIT, Version, opcode};
 use crate::protocol::{Compression, Header};
 use crate::transport::Writer;
 
-/// Replies that take work of ours, at a time on one connection; drivers have one or two.
+/// Replies that the proxy works on at a time, per connection. Drivers have one or two.
 const HELD_MAX: usize = 256;
-/// One above the first stream of our own requests: −1 is for events.
+/// Our own requests count down from here. −1 itself is for events.
 const FIRST_OWN_STREAM: i16 = -1;
 
 pub(super) struct Wire {
@@ -37,7 +37,7 @@ pub(super) struct Wire {
     pub(super) upstream_address: SocketAddr,
     pub(super) node: NodeBit,
     pub(super) version: Cell<Version>,
-    /// What the client's STARTUP asked for; frames say themselves whether they use it.
+    /// The compression of the client's STARTUP. Each frame says whether it uses it.
     pub(super) compression: Cell<Option<Compression>>,
     pub(super) framing: Cell<Framing>,
     pub(super) stage: Cell<Stage>,
@@ -45,13 +45,13 @@ pub(super) struct Wire {
     pub(super) pending: RefCell<HashMap<i16, Pending>>,
     pub(super) requests: Cell<u64>,
     pub(super) replies: Cell<u64>,
-    /// Requests whose replies take work of ours.
+    /// Requests and replies that the proxy works on.
     pub(super) held: Rc<Cell<usize>>,
     pub(super) last_own_stream: Cell<i16>,
     pub(super) client: Mutex<Writer>,
     pub(super) upstream: Mutex<Writer>,
     beside: Beside,
-    /// The session has ended: work for it need not go on.
+    /// The session has ended, and its tasks may stop.
     closed: Cell<bool>,
     close_reason: Cell<Close>,
     close: Notify,
@@ -99,7 +99,7 @@ impl Wire {
         })
     }
 
-    /// `None`: too many replies take work of ours already.
+    /// `None`: the proxy works on too many replies already.
     pub(super) fn begin_held(&self) -> Option<Held> {
         Held::begin(&self.held, HELD_MAX)
     }
@@ -112,7 +112,7 @@ impl Wire {
         self.replies.set(self.replies.get() + 1);
     }
 
-    /// Sends the client a message of our own, between two of upstream's.
+    /// Sends the client our own message, between two of upstream's.
     pub(super) async fn reply(
         &self,
         stream: i16,
@@ -125,23 +125,23 @@ impl Wire {
         client.write_all(&self.framing.get().frame(&reply)).await
     }
 
-    /// Answers a request that upstream never saw with an ERROR.
+    /// Answers a request with an ERROR. Upstream never saw the request.
     pub(super) async fn refuse(&self, stream: i16, body: Vec<u8>) -> io::Result<()> {
         self.reply(stream, (0, opcode::ERROR), body).await
     }
 
-    /// Answers a request that was counted and is worked on beside the loops. A client that has gone needs no reply.
+    /// Answers a counted request from a task beside the loops. A client that has gone needs no reply.
     pub(super) async fn answer(&self, request: &Envelope, head: (u8, u8), body: Vec<u8>) {
         drop(self.reply(request.header.stream, head, body).await);
         self.count_reply();
     }
 
-    /// The right to write upstream, between two messages.
+    /// Waits for the moment between two messages.
     pub(super) async fn lock_upstream(&self) -> MutexGuard<'_, Writer> {
         self.upstream.lock().await
     }
 
-    /// Forwards a request of the client's with the lock. If upstream is gone, the session ends by that.
+    /// Forwards a client's request under the lock. If upstream is gone, the loops notice it.
     pub(super) async fn forward_locked(
         &self,
         upstream: &mut MutexGuard<'_, Writer>,
@@ -151,7 +151,7 @@ impl Wire {
         drop(upstream.write_all(&self.framing.get().frame(request)).await);
     }
 
-    /// Forwards a request of the client's that was taken out of the stream.
+    /// Forwards a client's request that was taken out of the stream.
     pub(super) async fn forward(&self, request: &Envelope) {
         let mut upstream = self.lock_upstream().await;
         if !self.is_closed() {
@@ -159,7 +159,7 @@ impl Wire {
         }
     }
 
-    /// Sends upstream a request of our own, between two of the client's.
+    /// Sends upstream our own request, between two of the client's.
     pub(super) async fn send_upstream(&self, request: &Envelope) -> io::Result<()> {
         let mut upstream = self.lock_upstream().await;
         // A writer may have been broken off in the middle of a message, of which this would then become a part.
@@ -169,7 +169,7 @@ impl Wire {
         upstream.write_all(&self.framing.get().frame(request)).await
     }
 
-    /// Ends the session from outside of its loops.
+    /// Ends the session from outside its loops.
     pub(super) fn close(&self, reason: Close) {
         self.closed.set(true);
         self.close_reason.set(reason);
@@ -186,7 +186,7 @@ impl Wire {
         self.closed.get()
     }
 
-    /// The loops have ended: those who wait for a reply on this connection learn that there will be none.
+    /// The loops have ended: dropping the pending requests tells their tasks that no reply will come.
     pub(super) fn abandon(&self) {
         self.closed.set(true);
         let pending = std::mem::take(&mut *self.pending.borrow_mut());
@@ -197,7 +197,7 @@ impl Wire {
         self.beside.stop();
     }
 
-    /// Works on a request, at the longest until the session ends.
+    /// Starts a task for a request. The task ends with the session at the latest.
     pub(super) fn begin_beside(self: &Rc<Self>, work: impl Future<Output = ()> + 'static) {
         let or_panic = OrPanic(self.clone());
         self.beside.begin(async move {
@@ -206,7 +206,8 @@ impl Wire {
         });
     }
 
-    /// Works on a reply, then sends it. A session that ends does not end the work: it may concern others.
+    /// Starts a task that works on a reply, then sends it. The task outlives the session: its work may concern other
+    /// clients.
     pub(super) fn hold_reply<F>(self: &Rc<Self>, held: Held, reply: Envelope, work: F)
     where
         F: AsyncFnOnce(&Wire, Envelope) -> Envelope + 'static,
@@ -224,7 +225,7 @@ impl Wire {
     }
 }
 
-/// Ends the session if the work on one of its requests panics: that would never be answered.
+/// Ends the session if a task panics, because the task's request would never be answered.
 struct OrPanic(Rc<Wire>);
 
 impl Drop for OrPanic {

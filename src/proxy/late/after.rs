@@ -1,4 +1,5 @@
-//! The reply to a write waits until what the write touched is out of service; that to a schema change also for the nodes.
+//! Holds the reply to a write until the splits that it touched are retired. The reply to a schema change also waits
+//! until the nodes agree.
 
 use super::checker::WriteChecker;
 use super::in_flight::Replied;

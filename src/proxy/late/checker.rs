@@ -1,4 +1,4 @@
-//! What checks the writes of one session against splits.
+//! Checks the writes of one session against splits.
 
 use std::cell::Cell;
 use std::rc::Rc;

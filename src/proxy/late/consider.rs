@@ -1,5 +1,5 @@
-//! Whether a write might touch what is guarded or split: its keys, the filter. Runs for every write, so the common case (it
-//! does not) ends after a hash and a look into the filter.
+//! Decides whether a write might touch a guarded or split partition: by its keys and the filter. This runs for every
+//! write, so the common case (it does not) ends after a hash and a look into the filter.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -28,9 +28,9 @@ use crate::proxy::wire::{Stage, Wire};
 use crate::schema::names::PartitionKey;
 use crate::statement::{Shape, touches};
 
-/// Writes at a time on one connection that wait until splits of their partitions are retired.
+/// Writes at a time on one connection that wait until splits are retired.
 const LATE_MAX: usize = 4096;
-/// Keys of a write that is on its way may take this much before they count as what is held.
+/// The keys of a write in flight may take this much memory before they count against the budget.
 const KEYS_FREE_BYTES: usize = 64 << 10;
 
 type Result<T> = std::result::Result<T, ProtocolError>;
@@ -75,7 +75,7 @@ impl WriteChecker {
         Ok(self.decide(gathered, named, kind, keyspace, asking.header))
     }
 
-    /// A BATCH of statements that are all known: it writes what any of them does.
+    /// A BATCH whose statements are all known. It touches what any of them touches.
     pub(in crate::proxy) fn consider_batch(
         &self,
         header: Header,
@@ -126,8 +126,8 @@ impl WriteChecker {
         Ok(self.decide(gathered, named, kind, keyspace, header))
     }
 
-    /// A serial read of one partition may finish a conditional write of before on the original, so what is split of it is
-    /// retired first. `None`: nothing of it is split.
+    /// A serial read of one partition may finish an earlier conditional write on the original, so the partition's split
+    /// is retired first. `None`: the partition is not split.
     pub(in crate::proxy) fn consider_serial_read(
         &self,
         watched: &Arc<Watched>,
@@ -144,7 +144,7 @@ impl WriteChecker {
         Some(self.decide(gathered, named, Kind::SerialRead, None, header))
     }
 
-    /// A write waits while what is split is not known well enough.
+    /// A write waits while the knowledge about its tables is stale.
     fn hold_if_stale(&self, concern: &Concern, tables: &[Arc<Watched>]) -> Option<Decision> {
         // Upstream may let the client in before we see that it has, and nothing can be asked on this connection meanwhile.
         if self.wire.stage.get() != Stage::Established && concern.is_write() {
@@ -157,14 +157,14 @@ impl WriteChecker {
         })
     }
 
-    /// A write to tables that nobody watches, yet.
+    /// A write to tables that are not watched yet.
     fn watch_unwatched(&self, named: Named, changes_schema: bool) -> Decision {
         let (retirer, rights) = (self.wide_row.retirer.clone(), self.rights.to_have());
         let in_flight = InFlight::unwatched(named, changes_schema, retirer, rights);
         Decision::Watch(Pending::Write(Box::new(in_flight)))
     }
 
-    /// The connection's keyspace, where a statement needs one.
+    /// The connection's keyspace, if a statement needs one.
     fn keyspace_if(&self, is_needed: bool) -> Option<String> {
         is_needed
             .then(|| self.wire.keyspace.borrow().clone())
@@ -215,7 +215,7 @@ impl WriteChecker {
     }
 }
 
-/// A BATCH, read once.
+/// A BATCH, parsed once.
 struct Batch<'a> {
     statements: Vec<BatchStatement<'a>>,
     parameters: Parameters<'a>,
@@ -225,14 +225,14 @@ struct BatchStatement<'a> {
     said: Said<'a>,
     values: batch::Values<'a>,
     concern: Arc<Concern>,
-    /// The tables, should a text not be run in the connection's keyspace.
+    /// The tables if upstream runs a text in another keyspace than the connection's.
     anywhere: Option<Arc<Concern>>,
 }
 
 enum Said<'a> {
     Prepared(Arc<Statement>),
     Text(Cow<'a, str>),
-    /// Evicted a moment ago: what it writes is not known any more.
+    /// Evicted a moment ago, so its tables are no longer known.
     Evicted,
 }
 
@@ -276,7 +276,7 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// `None`: what one of its statements writes is not known any more.
+    /// `None`: one of its statements was evicted.
     fn gather(&self, known: &Known, keyspace: Option<&str>) -> Result<Option<Gathered>> {
         let mut gathered = Gathered::default();
         for statement in &self.statements {

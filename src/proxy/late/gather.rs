@@ -1,4 +1,4 @@
-//! Which partitions of watched tables the statements of a request touch.
+//! Gathers the partitions of watched tables that the statements of a request touch.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ pub(super) struct Touching<'a> {
     pub(super) values: &'a [(Option<&'a str>, Value<'a>)],
 }
 
-/// What the statements of one request touch together.
+/// Everything that the statements of one request touch.
 #[derive(Default)]
 pub(super) struct Gathered {
     pub(super) touched: Touched,
     pub(super) not_understood: Vec<NotUnderstood>,
-    /// All of them so far are.
+    /// Each statement so far writes one partition without a condition.
     pub(super) is_simple: bool,
 }
 
@@ -68,7 +68,7 @@ impl Touching<'_> {
     }
 }
 
-/// A statement whose partitions cannot be told.
+/// Describes a statement whose partitions cannot be computed.
 fn not_understood(source: &Source<'_>) -> NotUnderstood {
     let keyspace = match source {
         Source::Prepared(_) => None,
@@ -82,7 +82,7 @@ fn not_understood(source: &Source<'_>) -> NotUnderstood {
     }
 }
 
-/// What one statement touches of one table.
+/// The partitions of one table that one statement touches.
 struct StatementKeys {
     table_id: Option<Uuid>,
     keys: Keys,
@@ -90,7 +90,7 @@ struct StatementKeys {
 }
 
 impl StatementKeys {
-    /// `written`: what the statement means for this schema.
+    /// `written`: the meaning of the statement for this schema.
     fn new(
         watched: &Watched,
         written: impl FnOnce(&Arc<TableSchema>) -> Option<Arc<Written>>,

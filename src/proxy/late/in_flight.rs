@@ -1,8 +1,8 @@
-//! A write that was forwarded: what it touches is checked again when its reply is there, before the client sees it. A
-//! partition that was guarded meanwhile is taken out of service first; where that cannot be made, the client is told that
-//! the outcome is unknown, which is true of what others would read.
+//! A write that was forwarded. When its reply arrives, the proxy checks its partitions again before the client sees the
+//! reply, and retires a split that was guarded meanwhile. If that fails, the client hears that the outcome is unknown,
+//! which is true: other clients may read the split without the write.
 //!
-//! A write that ends without a reply has an unknown outcome, however it ends: whoever drops it says so.
+//! A write that ends without a reply has an unknown outcome, however it ends. Its `drop` reports that.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,27 +21,27 @@ use crate::proxy::held::Held;
 use crate::proxy::rights::record::Rights;
 use crate::watched::LateWrites;
 
-/// How long a reply waits for news of what is split; drivers give up after seconds.
+/// How long a reply waits for a refresh; drivers time out after seconds.
 const REFRESH_PATIENCE: Duration = Duration::from_millis(500);
-/// The same for a table that begins to be watched: all of it is loaded then.
+/// The same for a table that has just begun to be watched, whose splits are loaded first.
 const LOAD_PATIENCE: Duration = Duration::from_secs(5);
 const CONSISTENCY_ANY: u16 = 0x0000;
 const CONSISTENCY_ONE: u16 = 0x0001;
 
-/// A write on its way.
+/// A write in flight.
 pub(in crate::proxy) struct InFlight {
-    /// Empty once its outcome was dealt with.
+    /// Empty once the outcome is settled.
     touched: Touched,
     named: Named,
     kind: Kind,
     retirer: Arc<Retirer>,
-    /// Of the client, where there are roles: what it may not write, its unknown outcomes do not end.
+    /// The client's rights, if there are roles. An unknown outcome retires nothing that the client may not write.
     rights: Option<Rc<Rights>>,
-    /// For keys that are larger than requests usually are.
+    /// Memory for an unusual amount of keys.
     _room: Option<Reserved>,
 }
 
-/// A write whose reply is there, and which the client has not seen yet.
+/// A write whose reply has arrived, and which the client has not seen yet.
 pub(in crate::proxy) struct Replied {
     pub(in crate::proxy) in_flight: Box<InFlight>,
     pub(in crate::proxy) reply: Envelope,
@@ -49,17 +49,17 @@ pub(in crate::proxy) struct Replied {
     pub(in crate::proxy) held: Held,
 }
 
-/// What a reply says of a write.
+/// What a reply says about its write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     /// Nothing was written, and nothing will be.
     Nothing,
     Done,
-    /// Some replicas may have it, and others may get it from a hint.
+    /// Some replicas may have the write, and a hint may still deliver it to others.
     Unknown,
 }
 
-/// Why a write that was made cannot be acknowledged.
+/// Why a successful write cannot be acknowledged.
 enum Unchecked {
     Stale,
     Guards(RetireError),
@@ -89,18 +89,18 @@ impl InFlight {
         }
     }
 
-    /// Keeps this for as long as the write is on its way.
+    /// Keeps the reservation while the write is in flight.
     pub(super) fn keeping(mut self, room: Option<Reserved>) -> Self {
         self._room = room;
         self
     }
 
-    /// A USE was sent behind it, so that it may have been run in another keyspace.
+    /// A USE was sent behind the write, so upstream may have run the write in another keyspace.
     pub(in crate::proxy) fn unsettle(&mut self) {
         self.named.unsettle();
     }
 
-    /// A write to tables that nobody watches.
+    /// A write to tables that are not watched.
     pub(super) fn unwatched(
         named: Named,
         changes_schema: bool,
@@ -111,7 +111,7 @@ impl InFlight {
         Self::new(Touched::default(), named, kind, retirer, rights)
     }
 
-    /// Whether the reply may pass as it is. Then nothing is left to do.
+    /// Whether the reply may pass unchanged. If so, the outcome is settled.
     pub(in crate::proxy) fn passes(&mut self, known: &Known, header: Header, body: &[u8]) -> bool {
         // In this order: what is fresh here is older than what is looked up below.
         let is_fresh = known.catalog.age() == Age::Fresh;
@@ -131,8 +131,9 @@ impl InFlight {
         passes
     }
 
-    /// Upstream looks at rights before it writes anything, so that some replies prove them: of tables that it surely writes. What
-    /// writes nothing needs no right, and what may be in another keyspace proves none in this one.
+    /// Upstream checks rights before it writes, so some replies prove a right. They prove it only for tables that the
+    /// write surely touched: an empty write needs no right, and a write in another keyspace proves nothing for this
+    /// one.
     fn learn_right(&self, header: Header, body: &[u8]) {
         let Some(rights) = &self.rights else {
             return;
@@ -154,8 +155,8 @@ impl InFlight {
         }
     }
 
-    /// Whether the client may write a table, as far as its connection has seen. What it may not write it cannot have
-    /// changed, and nothing is ended for it.
+    /// Whether the client may write the table, as far as its connection has seen. If it may not, it changed nothing,
+    /// and nothing is retired.
     fn may_have_written(&self, table: &TouchedTable) -> bool {
         let name = table.watched.name();
         self.rights
@@ -176,7 +177,7 @@ impl InFlight {
         )
     }
 
-    /// What the client is told, once that is true.
+    /// Settles the outcome, then returns the reply for the client.
     pub(super) async fn finish(mut self, known: &Known, reply: Envelope) -> Envelope {
         if self.passes(known, reply.header, &reply.body) {
             return reply;
@@ -201,7 +202,7 @@ impl InFlight {
         }
     }
 
-    /// Takes out of service what the write has touched. Afterwards every read that begins sees it.
+    /// Retires the splits that the write touched. Every read that begins afterwards sees the write.
     async fn check(&mut self, known: &Known) -> Result<(), Unchecked> {
         if known.catalog.wait(REFRESH_PATIENCE).await != Age::Fresh {
             return Err(Unchecked::Stale);
@@ -223,7 +224,7 @@ impl InFlight {
         Ok(())
     }
 
-    /// What it touches as that is known by now.
+    /// Looks up again what the write touches, with the knowledge of now.
     fn look_up(&mut self, known: &Known) {
         self.touched = std::mem::take(&mut self.touched).refreshed(known);
         self.named.add_newcomers(known, &mut self.touched);
@@ -261,8 +262,8 @@ impl InFlight {
         }
     }
 
-    /// The client hears of the unknown outcome when nobody reads a split without it any more; if that fails, it is tried
-    /// on without the client.
+    /// The client hears of the unknown outcome once no split without the write is in service. If that takes too long,
+    /// the proxy goes on trying after the reply.
     async fn end_what_is_guarded(&self) {
         for table in &self.touched.tables {
             let suspects = table.suspects();
@@ -337,7 +338,7 @@ fn code(header: Header, body: &[u8]) -> Option<i32> {
     error.ok().map(|(code, _)| code)
 }
 
-/// The errors before which nothing was done. A batch, or a conditional write, may find too few replicas half-way.
+/// Errors after which nothing was written. A batch or a conditional write may find too few replicas half-way.
 fn happened_nothing(code: i32, is_simple: bool) -> bool {
     const UNAVAILABLE: i32 = 0x1000;
     // Protocol, credentials, bootstrapping, syntax, unauthorized, invalid, configuration, exists, unprepared.

@@ -1,4 +1,4 @@
-//! A request that was taken out of the stream because it touches what might be guarded or split.
+//! A request that was taken out of the stream because it touches partitions that might be guarded or split.
 
 use std::sync::Arc;
 
@@ -8,46 +8,44 @@ use crate::known::retire::Retirer;
 use crate::proxy::budget::Reserved;
 use crate::proxy::held::Held;
 
-/// A request that touches what might be guarded or split, and is not forwarded yet.
 pub(in crate::proxy) struct LateWrite {
     pub(super) touched: Touched,
     pub(super) named: Named,
     pub(super) retirer: Arc<Retirer>,
     pub(super) kind: Kind,
     pub(super) not_understood: Vec<NotUnderstood>,
-    /// The connection's keyspace, where a statement needs one.
+    /// The connection's keyspace, if a statement needs one.
     pub(super) keyspace: Option<String>,
-    /// For the request and its keys.
+    /// Memory for the request and its keys.
     pub(super) room: Reserved,
     pub(super) held: Held,
 }
 
-/// A statement whose partitions cannot be told.
+/// A statement whose partitions cannot be computed.
 pub(super) struct NotUnderstood {
     pub(super) text: String,
-    /// Upstream has understood it before.
+    /// Upstream understood the statement when it prepared it.
     pub(super) is_prepared: bool,
-    /// Where its unqualified names are, if the request itself says so.
+    /// The keyspace of its unqualified names, if it is certain.
     pub(super) keyspace: Option<String>,
-    /// The text without its constants, for people.
+    /// The text without its constants, for the log.
     pub(super) shape: String,
 }
 
-/// What kind of request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Write {
         consistency: u16,
-        /// One statement about one partition without a condition: UNAVAILABLE means that nothing happened.
+        /// One statement that writes one partition without a condition: UNAVAILABLE means that nothing was written.
         is_simple: bool,
-        /// Its reply waits until the nodes agree on the schema.
+        /// The reply waits until the nodes agree on the schema.
         changes_schema: bool,
     },
-    /// To tables that nobody watched: neither its values nor its consistency were read.
+    /// A write to unwatched tables: the proxy read neither its values nor its consistency.
     Unwatched {
-        /// As above.
+        /// The reply waits until the nodes agree on the schema.
         changes_schema: bool,
     },
-    /// A serial read may finish a conditional write of before on the original.
+    /// A serial read may finish an earlier conditional write on the original.
     SerialRead,
 }

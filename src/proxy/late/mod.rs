@@ -1,11 +1,12 @@
-//! Writes to watched tables. In the order a request meets the files: `consider` has the partitions gathered that it touches
-//! (`gather`, `touched`, `named`) and holds them against the filter when it is about to be forwarded; where one might be
-//! split, the request becomes a `late_write`; `serve` retires those splits, forwards the write and waits for its reply;
-//! `after` checks once more (`in_flight`) before the client sees it.
+//! Writes to watched tables. In the order a request meets the files: `consider` gathers the partitions that the write
+//! touches (`gather`, `touched`, `named`) and asks the filter about them; if one might be split, the request becomes a
+//! `late_write`; `serve` retires the splits, forwards the write and waits for its reply; `after` has the write checked
+//! once more (`in_flight`) before the client sees the reply. The `checker` holds what they share.
 //!
-//! The second check closes what the first cannot: a partition that was guarded while the write was under way, however
-//! long that took. A generation is copied only when every write that did not see its guard is over or was checked again.
-//! Writes to tables that nobody watches are remembered, too, by the names that they have: somebody may by then.
+//! The second check finds what the first cannot: a partition that was guarded while the write was in flight, however
+//! long that took. A worker copies a generation only when every write that missed its guard is over or was checked
+//! again. The proxy also remembers writes to unwatched tables by name, because such a table may begin to be watched
+//! before the reply.
 
 mod after;
 pub(super) mod checker;

@@ -1,5 +1,5 @@
-//! The tables that a write names, whether anybody watches them or not: one that began to be watched while the write was
-//! under way may have splits by the time of its reply.
+//! The tables that a write names, watched or not. A table that began to be watched while the write was in flight may
+//! have splits when the reply arrives.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use crate::proxy::concern::Concern;
 
 pub(super) struct Named {
     pub(super) concern: Arc<Concern>,
-    /// The list of watched tables that it was held against.
+    /// The list of watched tables in which the tables were looked up.
     list: Option<ListVersion>,
-    /// The same tables, if it is not certain in which keyspace they are; `None` where all names are full.
+    /// The same tables without the connection's keyspace. `None`: all names are qualified.
     anywhere: Option<Arc<Concern>>,
     is_settled: bool,
 }
 
 impl Named {
-    /// `list`: as it was before the tables were looked up in it.
+    /// `list`: the version of the list before the tables were looked up in it.
     pub(super) fn new(concern: Arc<Concern>, list: ListVersion) -> Self {
         Self {
             concern,
@@ -27,17 +27,17 @@ impl Named {
         }
     }
 
-    /// `anywhere`: the same without the connection's keyspace.
+    /// `anywhere`: the same tables without the connection's keyspace.
     pub(super) fn or_anywhere(self, anywhere: Option<Arc<Concern>>) -> Self {
         Self { anywhere, ..self }
     }
 
-    /// It is certain in which keyspace its tables are.
+    /// Whether the keyspace of the tables is certain.
     pub(super) fn is_settled(&self) -> bool {
         self.is_settled
     }
 
-    /// A USE was sent behind it, and upstream may run that first.
+    /// A USE was sent behind the write, and upstream may run it first.
     pub(super) fn unsettle(&mut self) {
         if let Some(anywhere) = self.anywhere.take() {
             self.concern = anywhere;
@@ -46,7 +46,7 @@ impl Named {
         }
     }
 
-    /// Adds the tables that are watched since. What the write did to them nobody looked at when it was forwarded.
+    /// Adds the tables that have begun to be watched. The write's partitions in them are not known.
     pub(super) fn add_newcomers(&mut self, known: &Known, touched: &mut Touched) {
         let list = Some(known.list());
         if list == self.list {

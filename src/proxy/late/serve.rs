@@ -1,6 +1,6 @@
-//! A write to what might be split, from before it is forwarded to its reply. First the client proves that it may write; then
-//! the splits that the write touches are retired; then it is forwarded. A step that cannot be done in time refuses the write
-//! before anything was forwarded.
+//! A write to partitions that might be split, until its reply. First the client proves that it may write; then the
+//! proxy retires the splits that the write touches; then it forwards the write. If a step takes too long, the proxy
+//! refuses the write, and nothing was forwarded.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -25,10 +25,10 @@ use crate::proxy::rights::record::Deed;
 use crate::statement::touches::Change;
 use crate::watched::LateWrites;
 
-/// A write that cannot even begin to go out in this time ends its session: upstream takes nothing any more.
+/// A write that cannot even begin to go out in this time ends its session: upstream has stopped reading.
 const UPSTREAM_PATIENCE: Duration = Duration::from_secs(30);
 
-/// An ERROR for the client, in place of its write.
+/// An ERROR for the client. Upstream does not get the write.
 struct Refusal {
     flags: u8,
     body: Vec<u8>,
@@ -44,7 +44,7 @@ impl Refusal {
 }
 
 impl WriteChecker {
-    /// Works on it beside the session's other requests.
+    /// Starts a task beside the session's other requests.
     pub(in crate::proxy) fn begin(self: &Rc<Self>, request: Envelope, late: LateWrite) {
         self.wire.count_request();
         let checker = self.clone();
@@ -86,8 +86,8 @@ impl WriteChecker {
         Ok(())
     }
 
-    /// Whether the client may do what it is about to do. What cannot be asked without doing it is taken for denied: the
-    /// reply says whether it was done.
+    /// Whether the client may do what the request does. A right that no harmless statement proves counts as denied; the
+    /// reply then says what happened.
     async fn right_to(self: &Rc<Self>, late: &LateWrite, table: &TouchedTable) -> Right {
         if self.rights.has_no_roles() {
             return Right::Proven;
@@ -142,7 +142,7 @@ impl WriteChecker {
         }
     }
 
-    /// What upstream does not understand either writes nothing, and is answered in its own words.
+    /// If upstream does not understand the statement either, it writes nothing, and the client gets upstream's words.
     async fn ask_whether_meant(self: &Rc<Self>, late: &LateWrite) -> Result<(), Refusal> {
         let version = self.wire.version.get();
         for statement in late.not_understood.iter().filter(|text| !text.is_prepared) {
@@ -159,8 +159,8 @@ impl WriteChecker {
         Ok(())
     }
 
-    /// Forwards the request and waits for the reply to a write. `None`: the reply passed, the request is no write, or the session
-    /// is over. The writer is locked before the last look at what is known: the wait for the lock may have been long.
+    /// Forwards the request and waits for the reply to a write. `None`: the reply passed, the request is no write, or the
+    /// session is over. It locks the writer before the last check of freshness, because the wait for the lock may be long.
     async fn forward(
         &self,
         request: &Envelope,
@@ -198,7 +198,7 @@ impl WriteChecker {
     }
 }
 
-/// Loud: until somebody does something about it nothing of the table is split any more.
+/// An error, because no partition of the table is split until an operator acts.
 fn tell_not_understood(late: &LateWrite, table: &TouchedTable) {
     let shapes: Vec<&str> = late
         .not_understood

@@ -1,4 +1,4 @@
-//! What a request touches of watched tables: partitions, or more than can be told.
+//! The partitions of watched tables that a request touches, or why they are not known.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::schema::names::{PartitionKey, TableName};
 use crate::statement::touches::Change;
 use crate::wide_row::clock::unix_millis;
 
-/// A batch may be to more partitions than one statement; to more than so many it is to any.
+/// The keys of a batch. A batch with more keys counts as one whose keys are unknown.
 const KEYS_MAX: usize = 100_000;
 /// The same in bytes: a short `IN` list can expand to many keys.
 const KEYS_BYTES_MAX: usize = 4 << 20;
-/// What a key takes besides its bytes.
+/// The memory that a key takes besides its bytes.
 const KEY_OVERHEAD: usize = 32;
 
-/// All of it, table by table; each is there once.
+/// Each table is in it once.
 #[derive(Debug, Default)]
 pub(super) struct Touched {
     pub(super) tables: Vec<TouchedTable>,
@@ -26,27 +26,27 @@ pub(super) struct Touched {
 
 pub(super) struct TouchedTable {
     pub(super) watched: Arc<Watched>,
-    /// What the keys are of: another table of the same name may have another partition key.
+    /// The table that the keys belong to: another table of the same name may have another partition key.
     table_id: Option<Uuid>,
     pub(super) keys: Keys,
-    /// What the keys take.
+    /// The memory that the keys take.
     bytes: usize,
 }
 
-/// Which partitions of one table.
+/// The touched partitions of one table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Keys {
     Known(Vec<PartitionKey>),
-    /// They cannot be told from the statement and its values.
+    /// They cannot be computed from the statement and its values.
     Unknown,
-    /// They could be told if the table's schema were known.
+    /// The table's schema is not known, so they cannot be computed.
     NoSchema,
     /// All of them.
     Whole(Change),
 }
 
 impl Keys {
-    /// What two statements of one batch touch together.
+    /// Adds the keys of another statement of the same batch.
     fn join(&mut self, other: Self) {
         match (&mut *self, other) {
             (Self::Known(keys), Self::Known(more)) => {
@@ -63,7 +63,7 @@ impl Keys {
         }
     }
 
-    /// What the keys from this one on take.
+    /// The memory that the keys from this one on take.
     fn bytes_from(&self, first: usize) -> usize {
         let size = |key: &PartitionKey| key.bytes().len() + KEY_OVERHEAD;
         match self {
@@ -108,7 +108,7 @@ impl Touched {
         }
     }
 
-    /// What all keys take.
+    /// The memory that all keys take.
     pub(super) fn key_bytes(&self) -> usize {
         self.tables.iter().map(|table| table.bytes).sum()
     }
@@ -121,7 +121,7 @@ impl Touched {
         self.tables.iter().any(|table| table.watched.name() == name)
     }
 
-    /// As far as is known nothing of it is guarded or split. Whether that is known well enough is asked apart.
+    /// Whether no touched partition is guarded or split, as far as the proxy knows. Freshness is checked apart.
     pub(super) fn is_clear(&self) -> bool {
         let clear = |table: &TouchedTable| table.keys.are_clear(&table.watched);
         self.tables.iter().all(clear)
@@ -131,7 +131,7 @@ impl Touched {
         self.tables.iter().any(TouchedTable::is_past_accept_limit)
     }
 
-    /// The same as of now, each table known well enough: they may have begun to be followed anew since.
+    /// The same with the knowledge of now, and only if it is fresh: a table may have been replaced in the list since.
     pub(super) fn is_surely_clear(&self, known: &Known) -> bool {
         let clear = |table: &TouchedTable| {
             let name = table.watched.name();
@@ -145,7 +145,7 @@ impl Touched {
         self.tables.iter().all(clear)
     }
 
-    /// The same tables as they are known by now; one that nobody watches any more is left out.
+    /// The same tables with the knowledge of now. Tables that are no longer watched are left out.
     pub(super) fn refreshed(mut self, known: &Known) -> Self {
         self.tables.retain_mut(|table| {
             let name = table.watched.name();
@@ -155,7 +155,7 @@ impl Touched {
         self
     }
 
-    /// What is known of these tables is young enough to say of a partition that it is not guarded.
+    /// Whether the knowledge about these tables is fresh enough to say that a partition is not guarded.
     pub(super) fn is_fresh(&self, known: &Known) -> bool {
         let fresh = |table: &TouchedTable| {
             table.watched.freshness.age() == Age::Fresh && table.is_of(&table.watched)
@@ -181,7 +181,7 @@ impl TouchedTable {
         self.table_id == watched.table_id()
     }
 
-    /// Goes on with the table that has the name now. Keys of the one before say nothing about it.
+    /// Switches to the table that has the name now. Keys of the old table say nothing about it.
     fn follow(&mut self, watched: Arc<Watched>) {
         if !self.is_of(&watched) && matches!(self.keys, Keys::Known(_)) {
             self.keys = Keys::Unknown;
@@ -190,7 +190,7 @@ impl TouchedTable {
         self.watched = watched;
     }
 
-    /// Some partition of it, or all of it: nothing that a request does without writing the table.
+    /// Whether the request cannot succeed without writing this table.
     pub(super) fn is_surely_written(&self) -> bool {
         match &self.keys {
             Keys::Known(keys) => !keys.is_empty(),
@@ -199,7 +199,7 @@ impl TouchedTable {
         }
     }
 
-    /// Of the partitions that are known those which might be guarded or split.
+    /// The known keys that might be guarded or split.
     pub(super) fn suspects(&self) -> Vec<PartitionKey> {
         match &self.keys {
             Keys::Known(keys) => {
@@ -213,7 +213,7 @@ impl TouchedTable {
         }
     }
 
-    /// The table rejects late writes, and one of the partitions was closed for writes long ago, split or not.
+    /// Whether the table rejects late writes and one of the partitions is past its `accept_limit`, split or not.
     pub(super) fn is_past_accept_limit(&self) -> bool {
         let settings = self.watched.settings();
         if !settings.closes() {

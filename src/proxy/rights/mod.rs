@@ -1,4 +1,4 @@
-//! What a client may do with originals: `record` remembers it for a connection, `proof` asks Cassandra.
+//! A client's rights on originals: `proof` asks Cassandra, `record` remembers the answers for one connection.
 
 pub(super) mod proof;
 pub(super) mod record;

@@ -1,8 +1,9 @@
-//! Proof that a client may do something with an original: Cassandra itself says so, on the client's own connection.
+//! Proof that a client may read, write or alter an original: Cassandra itself says so, on the client's own connection.
 //!
-//! Cassandra looks at the right before it looks at what a statement says. So a statement that it must refuse for what it says
-//! proves the right by the reason of the refusal: a SELECT and a DELETE by a null key, and an ALTER that drops a column which
-//! no table has. Nothing is read or changed either way, not even if the table was made anew meanwhile.
+//! Cassandra checks the right before it checks the content of a statement. So the proxy sends a statement with invalid
+//! content: a SELECT or DELETE by a null key, or an ALTER that drops a column which no table has. If Cassandra refuses
+//! the content, the client has the right. Nothing is read or changed either way, not even if the table was made anew
+//! meanwhile.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -19,14 +20,13 @@ use crate::statement::quoted;
 
 const PATIENCE: Duration = Duration::from_secs(1);
 const UNAUTHORIZED: i32 = 0x2100;
-/// What a server answers for what a proof says. Names that it does not know are invalid, too, and come before any right.
+/// Cassandra's code for invalid content. Unknown names have the same code, and Cassandra checks them before the right.
 const INVALID: i32 = 0x2200;
 const NULL_IN_KEY: &str = "Invalid null value in condition for column";
 const NO_SUCH_COLUMN: &str = "Column ";
-/// Nobody calls a column so.
+/// No column has this name.
 const IMPOSSIBLE_COLUMN: &str = "narrows asks whether this table may be altered";
 
-/// Whether the client may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::proxy) enum Right {
     Proven,
@@ -36,7 +36,7 @@ pub(in crate::proxy) enum Right {
     Unknown,
 }
 
-/// Asks upstream, unless it has said so a moment ago.
+/// Asks upstream, unless a recent proof is still believed.
 pub(in crate::proxy) async fn prove(
     wire: &Rc<Wire>,
     rights: &Rights,
@@ -89,7 +89,7 @@ async fn ask(wire: &Rc<Wire>, rights: &Rights, schema: &TableSchema, subject: Su
     }
 }
 
-/// The statement, how many nulls it takes, and how the answer begins that proves the right.
+/// The statement, its number of nulls, and the beginning of the error text that proves the right.
 fn question(deed: Deed, schema: &TableSchema) -> (String, usize, &'static str) {
     let names: Vec<String> = schema
         .partition_key

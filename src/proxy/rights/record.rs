@@ -1,4 +1,4 @@
-//! What one connection has proven about its client's rights, and when.
+//! The rights that one connection has proven for its client, and when.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -9,9 +9,9 @@ use tokio::sync::Mutex;
 
 use crate::schema::names::TableName;
 
-/// How long a proof is believed, from when it was asked for.
+/// How long a proof is believed, counted from when the proxy asked.
 const BELIEVED: Duration = Duration::from_secs(2);
-/// Tables that one connection has proofs for, all of which are out of date soon.
+/// Proofs per connection. Beyond that, all are dropped: they expire soon anyway.
 const PROOFS_MAX: usize = 256;
 
 /// What a client wants to do.
@@ -26,16 +26,16 @@ pub(in crate::proxy) enum Deed {
 pub(super) type Subject = (Deed, String, String);
 
 pub(in crate::proxy) struct Rights {
-    /// Upstream asked for a login, so it has roles with different rights.
+    /// Upstream asked for a login, so roles may have different rights.
     logged_in: Cell<bool>,
     /// Our certificate is the login of all clients.
     shared_identity: bool,
     proven: RefCell<HashMap<Subject, Instant>>,
     /// Counts logins: a client that logs in again may be somebody else.
     login: Cell<u64>,
-    /// Held by the one who asks.
+    /// Held by the task that asks upstream.
     pub(super) asking: Mutex<()>,
-    /// Watched tables that this client has written, as upstream's replies say, or was proven to be allowed to.
+    /// Watched tables that this client has written, as upstream's replies say, or has proven that it may write.
     written: RefCell<HashSet<TableName>>,
 }
 
@@ -56,7 +56,7 @@ impl Rights {
         !self.logged_in.get() && !self.shared_identity
     }
 
-    /// `None` where there are no rights to have.
+    /// `None`: there are no roles.
     pub(in crate::proxy) fn to_have(self: &Rc<Self>) -> Option<Rc<Self>> {
         (!self.has_no_roles()).then(|| self.clone())
     }
@@ -66,7 +66,7 @@ impl Rights {
         self.logged_in.set(true);
     }
 
-    /// A client has just logged in: nothing is proven of it.
+    /// A client has just logged in, and has proven nothing yet.
     pub(in crate::proxy) fn forget(&self) {
         self.login.set(self.login.get() + 1);
         self.proven.borrow_mut().clear();

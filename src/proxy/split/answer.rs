@@ -1,7 +1,7 @@
-//! Finds out how the partitions of a request stand and whether the client may read them, beside reading them.
+//! Answers a request: looks its partitions up, proves that the client may read them, and reads them meanwhile.
 //!
-//! A split read counts only if three things hold: the buckets answered, the key was seen COMPLETED at that generation by a
-//! read that was sent after the request arrived, and Cassandra let the client read the original.
+//! The answer counts only if three things are true: the buckets answered; a read that was sent after the request
+//! arrived found the key COMPLETED at that generation; and Cassandra let the client read the original.
 
 use std::rc::Rc;
 
@@ -66,7 +66,7 @@ impl SplitReader {
         })
     }
 
-    /// What the original does in place of a split: begin, or go on where the scan stands.
+    /// What the original does instead: begin, or continue where the scan stands.
     fn instead(
         &self,
         fallback: Fallback,
@@ -136,7 +136,8 @@ impl SplitReader {
         }
     }
 
-    /// Each key on its own, as Cassandra joins them: split ones from their buckets, the others from the original.
+    /// Reads each key on its own, as Cassandra does for `IN`: split ones from their buckets, the others from the
+    /// original.
     async fn several_keys(
         self: &Rc<Self>,
         watched: &Watched,
@@ -173,7 +174,7 @@ const DAMAGED: &str =
     "Invalid value for the paging state: it is damaged, or of another version of Narrows";
 const NOT_CONTINUED: &str = "Invalid value for the paging state: the scan cannot go on in this protocol version, begin it again";
 
-/// The position that the request goes on from.
+/// The position from which the request continues its scan.
 fn resumed(read: &SplitRead) -> Result<Option<PagingState>, Instead> {
     match &read.state {
         None => Ok(None),

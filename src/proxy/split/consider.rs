@@ -1,5 +1,5 @@
-//! Whether a SELECT might be answered from a split: its form, its key, the filter. Runs for every read of a watched table,
-//! so the common case (not split) ends after a hash and a look into the filter.
+//! Decides whether a split might answer a SELECT: by its form, its keys and the filter. This runs for every read of a
+//! watched table, so the common case (not split) ends after a hash and a look into the filter.
 
 use std::sync::Arc;
 
@@ -22,13 +22,13 @@ use crate::rewrite::state::PagingState;
 use crate::schema::names::{PartitionKey, TableName};
 use crate::watched::Mode;
 
-/// Reads at a time on one connection; further ones are answered by the original.
+/// Reads at a time on one connection. The original answers further ones.
 const READS_MAX: usize = 256;
-/// Replies of one connection that are waited for; further ones pass unseen.
+/// Replies at a time that one connection waits for. Further ones pass unseen.
 const SIGHTS_MAX: usize = 1024;
 
 impl SplitReader {
-    /// `None`: the original answers, and nobody looks at its reply.
+    /// `None`: the original answers, and the session does not look at its reply.
     pub(in crate::proxy) fn consider(
         &self,
         asking: &Asking<'_>,
@@ -91,19 +91,19 @@ impl SplitReader {
     }
 }
 
-/// How the partitions of a SELECT stand, as far as the filter knows.
+/// What the filter says about the partitions of a SELECT.
 enum Standing {
-    /// Nothing is split, or may be served.
+    /// The table serves no splits, or the scan began on the original.
     NotServed,
-    /// It cannot be answered from a split.
+    /// No split can answer this form.
     Form(Reason),
-    /// None of these is split.
+    /// None of these keys is split.
     NotSplit(Vec<Key>),
     MaybeSplit(Box<Wanted>),
 }
 
 impl Standing {
-    /// The partition that is read, if it is one.
+    /// The partition that the SELECT reads, if it is one.
     fn key(
         &self,
         watched: &Watched,

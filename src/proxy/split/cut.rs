@@ -1,5 +1,6 @@
-//! Pages cut short (`limits.max_page_bytes`): a page of huge rows is read from the original in small ones on the client's
-//! own connection, until it is full or has that many bytes. The protocol allows a page to have fewer rows than was asked for.
+//! Cuts pages short (`limits.max_page_bytes`). The proxy reads a page of huge rows from the original in small pieces on
+//! the client's own connection, until the page is full or has that many bytes. The protocol allows a page to have fewer
+//! rows than the client asked for.
 
 use std::rc::Rc;
 
@@ -14,9 +15,9 @@ use crate::proxy::source::Asking;
 use crate::rewrite::rows::{Page, join};
 use crate::rewrite::warnings::Warnings;
 
-/// Before anything is known of the rows, so few are asked for that even very large ones do no harm.
+/// The rows of the first piece: so few that even very large rows do no harm.
 const FIRST_ROWS: u32 = 16;
-/// How much more than before is asked for at once.
+/// How much larger each piece may be than the one before.
 const GROWTH: u32 = 4;
 
 /// A page that must not become too large.
@@ -66,7 +67,7 @@ impl SplitReader {
         self.wire.answer(&request, head, body).await;
     }
 
-    /// For a reply that was put together here, of pieces of the original.
+    /// Looks at a reply that the proxy composed from pieces of the original.
     fn look(&self, sight: &Sight, (flags, opcode): (u8, u8), body: &[u8]) {
         let header = Header {
             version: self.wire.version.get().byte(),
@@ -83,7 +84,7 @@ impl SplitReader {
         sight.look(view, &self.wide_row.sightings);
     }
 
-    /// `None`: upstream is gone, or said what makes no sense.
+    /// `None`: upstream is gone, or sent something unexpected.
     async fn read_pieces(self: &Rc<Self>, request: &Envelope, cut: Cut) -> Option<Piece> {
         let version = self.wire.version.get();
         let parameters = page::parameters(version, request)?;
@@ -116,19 +117,19 @@ impl SplitReader {
     }
 }
 
-/// What is sent to the client.
+/// The reply to the client.
 enum Piece {
     Page(u8, Vec<u8>),
-    /// Upstream's own words.
+    /// Upstream's own ERROR.
     Error(Envelope),
 }
 
-/// What was read of a page so far.
+/// The part of a page that was read so far.
 #[derive(Debug, Default)]
 pub(super) struct Read {
     pub(super) rows: u32,
     pub(super) bytes: usize,
-    /// How many rows were asked for last.
+    /// The rows of the last piece that was asked for.
     asked: u32,
 }
 
@@ -139,7 +140,7 @@ impl Read {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// How many rows the next piece has: about what is left of the bytes, as the rows so far were.
+    /// The rows of the next piece: as many as fit into the remaining bytes if they are as large as the rows so far.
     pub(super) fn next_rows(&self, bytes_max: usize) -> u32 {
         if self.rows == 0 {
             return FIRST_ROWS;

@@ -1,4 +1,4 @@
-//! How a read that might be answered from a split ends, and why the original had to answer, counted.
+//! How a read that might be answered from a split ends. Counts why the original had to answer.
 
 use metrics::{Counter, counter};
 
@@ -15,14 +15,14 @@ pub(super) struct Reply {
     pub(super) body: Vec<u8>,
 }
 
-/// What happens where a split does not answer.
+/// What happens if no split answers.
 #[derive(Debug)]
 pub(super) enum Instead {
     /// The original answers the request as it came.
     Original(Fallback),
-    /// The original goes on with the scan, by this request with a paging state of its own.
+    /// The original continues the scan. It gets this request, with a native paging state.
     GoOn(Fallback, Envelope),
-    /// The paging state is not of this request.
+    /// The paging state belongs to another request, or is damaged.
     Refuse(&'static str),
 }
 
@@ -34,21 +34,21 @@ impl From<Fallback> for Instead {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::proxy) enum Fallback {
-    /// The filter was wrong, or the split is not in service.
+    /// The filter had a false positive, or the split is not in service.
     NotSplit,
-    /// Whether it is split was not found out in time.
+    /// The look-up had no answer in time.
     Doubt,
-    /// The client may not read the original, or that could not be proven.
+    /// The client may not read the original, or could not prove that it may.
     Right,
-    /// Its form or values.
+    /// No split can answer its form or values.
     Form(Reason),
-    /// No node could be asked.
+    /// No node could be reached.
     Unreachable,
     /// A bucket did not answer in time.
     Timeout,
     /// A bucket answered with an error.
     Error,
-    /// A bucket answered what makes no sense.
+    /// A bucket sent an unexpected answer.
     Unexpected,
     /// The client knows other columns than the split has.
     Columns,
@@ -95,9 +95,9 @@ impl From<Reason> for Fallback {
 pub(in crate::proxy) struct SplitMetrics {
     /// Reads answered from splits.
     pub(super) answered: Counter,
-    /// Scans that began on a split and went on at the original.
+    /// Scans that began on a split and continued at the original.
     pub(super) went_on: Counter,
-    /// Paging states that were not of their request.
+    /// Paging states that did not belong to their request.
     pub(super) refused: Counter,
     fallbacks: [Counter; LABELS.len()],
     not_rewritten: [Counter; Reason::ALL.len()],
@@ -120,7 +120,7 @@ impl SplitMetrics {
         self.fallbacks[fallback.index()].increment(1);
     }
 
-    /// A SELECT of a watched table that is never answered from a split, whatever is split.
+    /// A SELECT of a watched table with a form that no split ever answers.
     pub(super) fn count_form(&self, reason: Reason) {
         self.not_rewritten[reason as usize].increment(1);
     }

@@ -1,10 +1,10 @@
-//! SELECTs of watched tables, answered from splits. In the order a request meets the files: `consider` decides beside all
-//! other requests whether a split might answer one, and makes it a `read`; `serve` has it answered, or sends it to the
-//! original; `answer` finds out how its partitions stand and whether the client may read them; `pages` fills a page from the
-//! buckets of a `reading`, `sub_read` reads one of them.
+//! SELECTs of watched tables, answered from splits. In the order a request meets the files: `consider` decides whether
+//! a split might answer it and makes it a `read`; `serve` sends the answer, or the request to the original; `answer`
+//! looks its partitions up, proves that the client may read them, and begins a `reading`; `pages` fills a page bucket
+//! by bucket; `sub_read` reads a page of one bucket. The `reader` holds what they share.
 //!
-//! Every doubt before the reply is sent goes to the original (`fallback`): the client was told nothing yet, so nothing is lost
-//! but time. `cut` keeps pages of the original small.
+//! In any doubt the original answers (`fallback`): the client was told nothing yet, so only time is lost. `cut` keeps
+//! pages of the original small; `page` changes the page size and paging state of a request.
 
 mod answer;
 mod consider;

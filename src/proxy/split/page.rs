@@ -1,10 +1,10 @@
-//! A client's QUERY or EXECUTE with another page.
+//! Changes the page size and paging state of a client's QUERY or EXECUTE.
 
 use crate::protocol::header::{Envelope, Version, opcode};
 use crate::protocol::request::parameters::Parameters;
 use crate::protocol::request::{self, execute, query};
 
-/// `None`: it cannot be read.
+/// `None`: the request cannot be parsed.
 pub(super) fn parameters(version: Version, request: &Envelope) -> Option<Parameters<'_>> {
     let mut message = request::message(request.header, &request.body).ok()?;
     match request.header.opcode {
@@ -20,7 +20,7 @@ pub(super) fn parameters(version: Version, request: &Envelope) -> Option<Paramet
     }
 }
 
-/// The same request with another page.
+/// The same request with another page size and paging state.
 pub(super) fn with_page(
     version: Version,
     request: &Envelope,

@@ -1,4 +1,5 @@
-//! Fills one page from buckets, in order: to exactly the page size, across buckets and keys, until limits are used up.
+//! Fills one page from buckets, in order: exactly to the page size, across buckets and keys, until the limits are used
+//! up.
 
 use std::cmp::Ordering;
 
@@ -16,11 +17,11 @@ use crate::rewrite::rows::{Heading, compose};
 use crate::rewrite::state::PagingState;
 use crate::rewrite::warnings::Warnings;
 
-/// Rows of one sub-read where the client wants all at once, and the pages in which Cassandra counts.
+/// Rows of one sub-read if the client wants all rows at once, and rows per page in which Cassandra counts.
 const CHUNK_ROWS: u32 = 5_000;
-/// Buckets that are read at a time where rows are sought or counted.
+/// Buckets that are read at a time for filtered rows and aggregates.
 pub(crate) const SIDE_BY_SIDE: usize = 8;
-/// The largest reply that is put together here; larger ones are the original's.
+/// The largest reply that the proxy composes. The original sends larger ones.
 const REPLY_BYTES_MAX: usize = 128 << 20;
 
 impl Reading<'_> {
@@ -67,7 +68,7 @@ impl Reading<'_> {
         self.reply(&partition, &parts, state.as_deref(), &filling.warnings)
     }
 
-    /// Where a scan goes on, its rows come from the same place as before.
+    /// A scan that continues reads from the same source as before.
     fn source(&self, source: &Source, resumed: Option<&PagingState>) -> Result<Source, Instead> {
         let Some(state) = resumed else {
             return Ok(source.clone());
@@ -298,12 +299,12 @@ impl Filling {
         self.page_left == Some(0) || self.limit_left == Some(0) || self.is_cut()
     }
 
-    /// It has enough bytes, and a place to go on from.
+    /// The page has enough bytes, and a place from which the scan can continue.
     fn is_cut(&self) -> bool {
         self.position.is_some() && self.bytes_max.is_some_and(|max| self.read.bytes >= max)
     }
 
-    /// As Cassandra says it: the page is full, and nothing says that this was all.
+    /// As Cassandra decides it: the page is full, and no limit is used up.
     fn has_more(&self, is_last_partition: bool) -> bool {
         let used_up = is_last_partition && self.partition_left == Some(0);
         let is_full = self.page_left == Some(0) || self.is_cut();

@@ -1,4 +1,5 @@
-//! A SELECT that was taken out of the stream, with all that its answer needs: its message is read only once.
+//! A SELECT that was taken out of the stream, with everything that its answer needs, so that its message is parsed only
+//! once.
 
 use std::sync::Arc;
 
@@ -23,17 +24,17 @@ use crate::schema::names::TableName;
 /// A request that might be answered from a split, or whose page might be cut.
 pub(in crate::proxy) struct SplitRead {
     pub(super) asked: Asked,
-    /// What is read, if a split may answer.
+    /// The partitions to read, if a split may answer.
     pub(super) wanted: Option<Wanted>,
-    /// The connection's keyspace, where the statement needs one.
+    /// The connection's keyspace, if the statement needs one.
     pub(super) keyspace: Option<String>,
-    /// Where the scan stands that it goes on with, if that began on a split.
+    /// The position of the scan that the request continues, if the scan began on a split.
     pub(super) state: Option<Result<PagingState, StateError>>,
-    /// How large a page of the original may become.
+    /// The size limit for a page of the original.
     pub(super) cut: Option<Cut>,
-    /// What the reply is looked at for, if the original answers.
+    /// Looks at the reply, if the original answers.
     pub(super) sight: Option<Sight>,
-    /// For the request itself; memory for what is read is counted as it comes.
+    /// Memory for the request itself. Rows are counted as they arrive.
     pub(super) _bytes: Reserved,
     pub(super) _held: Held,
 }
@@ -47,7 +48,7 @@ pub(super) struct Wanted {
     pub(super) limits: Limits,
 }
 
-/// What the client says about its own request.
+/// The client's settings for its request.
 pub(super) struct Asked {
     pub(super) consistency: u16,
     pub(super) serial_consistency: Option<u16>,
@@ -55,11 +56,11 @@ pub(super) struct Asked {
     pub(super) skip_metadata: bool,
     pub(super) timestamp: Option<i64>,
     pub(super) now_in_seconds: Option<i32>,
-    /// The id of the result's columns that the client knows, in an EXECUTE of v5.
+    /// The result metadata id that the client knows, in an EXECUTE of v5.
     pub(super) result_metadata_id: Option<Vec<u8>>,
     /// As the client sent it: a `[bytes map]`.
     pub(super) custom_payload: Option<Vec<u8>>,
-    /// Tells scans apart: a paging state is good for the statement and the values that it came from.
+    /// Tells scans apart: a paging state is valid only for its own statement and values.
     pub(super) fingerprint: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What answers the SELECTs of one session from splits.
+//! Answers the SELECTs of one session from splits.
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! One request that is being read from its split, with everything that follows from its text and values.
+//! One request while it is read from its split, with everything that follows from its text and values.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,13 +13,14 @@ use crate::rewrite::readable::{Answer, Readable};
 use crate::rewrite::state::PagingState;
 use crate::wide_row::layout::Layout;
 
-/// For all of a read: most drivers give up after ten seconds or more.
+/// For the whole read: most drivers time out after ten seconds or more.
 const ROWS_PATIENCE: Duration = Duration::from_secs(5);
-/// Those who seek or count among very many rows have set a longer timeout.
+/// The same for filters and aggregates: clients that search or count very many rows have set longer timeouts.
 const SCAN_PATIENCE: Duration = Duration::from_secs(30);
-/// For one sub-read: a page of a narrow partition that takes longer tells of trouble, where the original serves as well.
+/// For one sub-read: a page of a narrow partition that takes longer is a sign of trouble, and the original can answer
+/// as well.
 const SUB_READ_ROWS_PATIENCE: Duration = Duration::from_secs(2);
-/// The same for reading a bucket from its beginning to its end.
+/// The same for reading a whole bucket.
 const SUB_READ_SCAN_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Where the rows of one key are read.
@@ -38,12 +39,12 @@ pub(super) struct Reading<'a> {
     pub(super) keys: &'a [Key],
     pub(super) limits: Limits,
     pub(super) resumed: Option<PagingState>,
-    /// Where a page is cut short.
+    /// The size at which a page is cut short.
     pub(super) bytes_max: Option<usize>,
     pub(super) deadline: Instant,
 }
 
-/// When a read of this form gives up: the original is asked while the client still waits.
+/// When a read of this form times out, early enough to ask the original while the client still waits.
 pub(super) fn deadline(readable: &Readable) -> Instant {
     Instant::now()
         + match is_scan(readable) {
@@ -57,7 +58,7 @@ fn is_scan(readable: &Readable) -> bool {
 }
 
 impl Reading<'_> {
-    /// How much time is left for all of it.
+    /// The time that is left for the whole read.
     pub(super) fn left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
@@ -84,7 +85,7 @@ impl Reading<'_> {
             .filter(|_| 0 < size && size < i32::MAX)
     }
 
-    /// As Cassandra does: where the limit fits into one page, or none was asked for, a state counts for nothing.
+    /// Like Cassandra, ignores the paging state if the limit fits into one page, or if the client asked for no pages.
     pub(super) fn restart_if_unpaged(&mut self) {
         let fits = match (self.page_rows(), self.limits.rows) {
             (None, _) => true,

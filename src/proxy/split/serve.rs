@@ -1,4 +1,4 @@
-//! Answers a request beside the session's other requests: from a split, or else by the original.
+//! Answers a request beside the session's other requests: from a split, or else from the original.
 
 use std::rc::Rc;
 

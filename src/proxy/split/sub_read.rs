@@ -1,4 +1,5 @@
-//! One read of one bucket on our own connections, or of one key of several from the original on the client's.
+//! Reads one page of one bucket on our own connections, or one key of an `IN` from the original on the client's
+//! connection.
 
 use std::sync::Arc;
 
@@ -20,11 +21,11 @@ use crate::upstream::pool::{PoolError, Prepared, SubRead};
 #[derive(Debug, Clone)]
 pub(super) struct Place {
     pub(super) bucket: usize,
-    /// Behind this row.
+    /// The sub-read begins behind this row.
     pub(super) mark: Option<Mark>,
 }
 
-/// One partition of the request, and what is asked of each of its buckets.
+/// One partition of the request, and the statement for its buckets.
 pub(super) struct Partition<'a> {
     reading: &'a Reading<'a>,
     pub(super) number: usize,
@@ -32,7 +33,7 @@ pub(super) struct Partition<'a> {
     source: Source,
     statement: SubStatement,
     pub(super) prepared: Arc<Prepared>,
-    /// In the order their rows are wanted; the original counts as one.
+    /// In the order in which the client wants their rows. The original counts as one bucket.
     pub(super) buckets: Vec<usize>,
 }
 
@@ -80,7 +81,7 @@ impl<'a> Partition<'a> {
         })
     }
 
-    /// The generation that its rows come from; none: from the original.
+    /// The generation that the rows come from. `None`: they come from the original.
     pub(super) fn generation(&self) -> Option<i32> {
         match &self.source {
             Source::Split(layout) => Some(layout.generation.0),
@@ -144,7 +145,7 @@ impl<'a> Partition<'a> {
         SubPage::read(message.rest().to_vec(), warnings).ok_or_else(|| Fallback::Unexpected.into())
     }
 
-    /// With everything that the client said about its own.
+    /// Takes the client's settings from its own request.
     fn request<'r>(
         &'r self,
         values: &'r [Vec<u8>],
@@ -206,7 +207,7 @@ impl SubPage {
         &self.body[self.rows.clone()]
     }
 
-    /// All there is of an aggregate.
+    /// An aggregate has only this row.
     pub(super) fn first_row(&self) -> Option<Joined> {
         let page = Page {
             paging_state: None,
