@@ -21,7 +21,7 @@ const SERIAL: u16 = 0x0008;
 /// About what a key takes.
 const BYTES: usize = 64;
 
-/// How long that takes.
+/// Duration of the settle wait.
 #[derive(Debug, Clone, Copy)]
 pub struct Settle {
     fixed: Option<Duration>,

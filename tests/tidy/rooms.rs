@@ -200,7 +200,7 @@ fn functions_stay_short() {
 struct Source {
     /// From the root of the project.
     path: String,
-    /// `["proxy", "late", "before"]`; empty for `lib.rs`.
+    /// `["proxy", "late", "serve"]`; empty for `lib.rs`.
     module: Vec<String>,
     code: String,
 }
