@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use narrows::schema::names::TableName;
+use narrows::wide_row::names::Generation;
 use narrows::wide_row::state::{Standing, State};
 use narrows::wide_row::store::{Split, SplitId};
 
@@ -216,11 +217,11 @@ pub(crate) fn until_completed(control: &Control, id: &SplitId) -> Split {
 
 /// Splits a partition of a table that was changed a moment ago. Every process that notices the change takes all splits of the
 /// table out of service, so that an attempt which began between two of them must begin again.
-pub(crate) fn split_after_change(control: &Control, id: &SplitId) {
+pub(crate) fn split_after_change(control: &Control, id: &SplitId) -> Generation {
     eventually_within(SPLIT_PATIENCE, "it is split after the change", || {
         let standing = control.standing(id);
-        if standing.is_some_and(|standing| standing.is_in_service()) {
-            return Some(());
+        if let Some(standing) = standing.filter(|standing| standing.is_in_service()) {
+            return Some(standing.generation);
         }
         let is_worked_on =
             |standing: Standing| standing.row_epoch == standing.epoch && !standing.state.is_end();
@@ -228,7 +229,7 @@ pub(crate) fn split_after_change(control: &Control, id: &SplitId) {
             control.try_nominate(id);
         }
         None
-    });
+    })
 }
 
 /// Reads until the split has answered. Whoever answers, it is with these rows.
