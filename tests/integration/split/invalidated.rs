@@ -6,7 +6,8 @@ use super::{Ask, Clients, state};
 use crate::support::response::Body;
 use crate::support::{Codec, Frame, Proxy, scale};
 
-const ROUNDS: i32 = 40;
+/// More with `SCALE`.
+const ROUNDS: i32 = 10;
 const READS: usize = 6;
 
 fn v(page: &Frame) -> Vec<i32> {
@@ -76,7 +77,7 @@ fn await_served_or_forwarded(proxy: &Proxy, clients: &mut Clients, read: &Ask) {
 
 fn a_scan_sees_the_original_as_soon_as_its_split_is_invalidated(world: &mut World, other: &Proxy) {
     let mut through_other = Clients::new(other.address());
-    for round in 1..=10 * scale() as i32 {
+    for round in 1..=4 * scale() as i32 {
         let marker = 2_000_000 + round;
         world.split(1);
         await_served(other, &mut through_other, &world.read_one(1));
