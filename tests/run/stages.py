@@ -13,7 +13,7 @@ CLUSTER = (PYTHON, "tests/cluster/cluster.py")
 # With the example the dependencies have the features that `cargo test` gives them, so nothing is built twice.
 BUILD = ("cargo", "build", "--bin", "narrows", "--example", "driver-rust")
 # Tests mostly wait for Cassandra, so more of them than cores run at a time.
-INTEGRATION_THREADS = "6"
+INTEGRATION_THREADS = "4"
 
 
 def lint(stage: Stage) -> None:
