@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use tokio::net::{TcpListener, TcpStream};
 
+use super::decision::Taken;
+use super::prepared::Statement;
 use super::session::Session;
 use super::shared::Proxy;
 use super::topology::Presented;
@@ -37,10 +39,18 @@ impl MeasuredSession {
         })
     }
 
-    /// Whether the request is forwarded at once.
+    /// Whether the request is forwarded at once, on a node that has every statement.
     pub fn forwards(&self, request: View<'_>) -> bool {
-        let verdict = self.session.judge_request(request);
-        matches!(verdict, Verdict::Forward | Verdict::ForwardThen(_))
+        match self.session.judge_request(request) {
+            Verdict::Forward | Verdict::ForwardThen(_) => true,
+            // Only the first EXECUTE of a statement comes here: upstream would prepare it now.
+            Verdict::Take(Taken::PrepareFirst(statements)) => {
+                let set_on = |statement: &Arc<Statement>| statement.set_on(self.session.wire.node);
+                statements.iter().for_each(set_on);
+                self.forwards(request)
+            }
+            Verdict::Take(_) | Verdict::Discard(_) | Verdict::More | Verdict::Head => false,
+        }
     }
 
     /// Whether the reply passes at once.
