@@ -1,4 +1,4 @@
-//! The process: builds everything from the configuration, runs until told to stop, reloads on SIGHUP.
+//! The process of a proxy: builds everything from the configuration, runs until SIGTERM or SIGINT, reloads on SIGHUP.
 
 use std::io;
 use std::path::PathBuf;
@@ -22,11 +22,11 @@ use crate::telemetry::metrics::Metrics;
 use crate::tls;
 use crate::upstream::control::{Control, Health};
 
-/// Up to this many threads carry sessions when nobody says otherwise: a sidecar is a guest on its machine.
+/// Maximum number of session threads if `runtime.threads` is 0: a sidecar is a guest on its machine.
 const AUTOMATIC_THREADS_MAX: usize = 4;
 
 pub struct App {
-    /// What runs, reloads included.
+    /// The configuration in effect, including reloads.
     config: Config,
     config_path: Option<PathBuf>,
     logs: LogControl,
@@ -102,14 +102,14 @@ impl App {
         })
     }
 
-    /// Takes over what can be; names what cannot. A wrong file changes nothing.
+    /// Applies the settings that need no restart, and logs the others that changed. An invalid file changes nothing.
     fn reload(&mut self) {
         let fresh = match check::configuration(self.config_path.as_deref(), config::environment()) {
             Ok(fresh) => fresh,
             Err(mistakes) => {
                 tracing::error!(
                     mistakes = mistakes.trim_end(),
-                    "configuration not reloaded, it has mistakes"
+                    "configuration not reloaded because it has mistakes"
                 );
                 return;
             }
@@ -191,7 +191,7 @@ impl Signals {
                 _ = self.hang_up.recv() => app.reload(),
             }
         }
-        tracing::info!("stopping, requests under way are still answered");
+        tracing::info!("stopping; requests in flight are still answered");
     }
 }
 
@@ -238,7 +238,7 @@ fn load_tls(config: &Config) -> Result<LoadedTls, tls::TlsError> {
     Ok((client, upstream))
 }
 
-/// Every client needs two descriptors. The soft limit is often 1024 for the sake of programs that use select().
+/// Every client needs two file descriptors. The soft limit is often 1024, for the sake of programs that use select().
 fn allow_open_files(connections: usize) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     const OTHERS: u64 = 256;
@@ -259,7 +259,7 @@ fn allow_open_files(connections: usize) {
         tracing::warn!(
             wanted,
             limit = current,
-            "too few open files are allowed for limits.connections; raise the hard limit (ulimit -Hn) or lower it"
+            "limits.connections needs more open files; raise the hard limit (ulimit -Hn) or lower the setting"
         );
     }
 }
@@ -273,7 +273,7 @@ fn threads(config: &Config) -> usize {
     }
 }
 
-/// Ready means: a client that connects now will be served, its writes included.
+/// Ready means that a client that connects now will be served, including its writes.
 async fn follow_health(
     mut health: watch::Receiver<Health>,
     loaded: Option<watch::Receiver<bool>>,
@@ -293,12 +293,12 @@ async fn follow_health(
                 readiness.set_not_ready("no node is mirrored yet")
             }
             (Health::Connected, _) | (Health::Blind(_), TopologyMode::Single) if !is_loaded => {
-                readiness.set_not_ready("what is split is not known yet")
+                readiness.set_not_ready("it is not known yet which partitions are split")
             }
             (Health::Connected, _) | (Health::Blind(_), TopologyMode::Single) => {
                 readiness.set_ready()
             }
-            (Health::Starting, _) => readiness.set_not_ready("upstream is not known yet"),
+            (Health::Starting, _) => readiness.set_not_ready("no upstream node is known yet"),
             (Health::Blind(reason) | Health::Lost(reason), _) => readiness.set_not_ready(&reason),
         }
         let changed = tokio::select! {

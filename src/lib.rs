@@ -1,33 +1,36 @@
 //! Narrows: a sidecar that speaks the CQL native protocol in front of an unmodified Apache Cassandra cluster.
 //!
 //! # Layout, in the order a request meets it
-//! - [`cli`], [`config`]: the command line and the settings. [`process`], [`app`], [`worker`]: the two kinds of process.
+//! - [`cli`], [`config`]: the command line and the settings. [`process`], [`app`], [`worker`]: the two kinds of
+//!   process.
 //! - [`proxy`]: client connections. Start reading at `proxy/session.rs`.
 //! - [`protocol`], [`statement`]: bytes and texts, pure.
-//! - [`schema`], [`watched`]: tables, their names, keys, types and order, and the settings of watched ones, pure.
-//! - [`filter`], [`rewrite`]: which partitions might be split; one partition's answer from its buckets. Both pure.
-//! - [`known`]: what a process knows of the record of splits. [`wide_row`]: that record, in Cassandra.
-//! - [`sighting`], [`detect`]: what sessions see of wide partitions, and how these are found.
+//! - [`schema`], [`watched`]: tables with their names, keys, types and order; the settings of watched tables. Pure.
+//! - [`filter`]: which partitions might be split. [`rewrite`]: how the buckets of a partition answer for it. Both pure.
+//! - [`known`]: what a process knows about the record of splits. [`wide_row`]: that record, in Cassandra.
+//! - [`sighting`], [`detect`]: signs of wide partitions, and how these partitions are found.
 //! - [`pipeline`]: how a wide partition is split, stage by stage.
 //! - [`upstream`]: Cassandra. [`transport`], [`tls`]: sockets.
 //! - [`admin`], [`telemetry`]: what operators see.
 //!
 //! # Glossary
-//! - *client*: who connects to us. *upstream*: Cassandra.
+//! - *client*: the application that connects to us. *upstream*: Cassandra.
 //! - *session*: one client connection with its one upstream connection.
 //! - *envelope*: one CQL message, header and body. *segment*: the outer frame of protocol v5.
 //! - *shape*: what a statement means to the proxy.
 //! - *pending*: what a session remembers about a request whose reply it must look at.
 //! - *presented*: what a client sees of the cluster's topology. *mirrored*: a node's address as clients see it.
 //! - *control connection*: the proxy's own connection that learns the cluster's nodes.
-//! - *control keyspace*: where what is watched and split is kept. *original*: the table a client knows.
-//! - *watched table*: one that Narrows looks after. *partition key*: the serialized key of the original.
-//! - *split*: the record of one partition. *generation*: one attempt at it, never reused. *guarded*: writes to it must be noticed.
-//!   *retire*: to end a generation, so that it is neither guarded nor served any longer. *worker*: a process of `narrows worker`.
+//! - *control keyspace*: the keyspace that records watched tables and splits. *original*: the table that clients know.
+//! - *watched table*: a table that Narrows looks after. *partition key*: the serialized key of the original.
+//! - *split*: the record of one partition. *generation*: one attempt at it, never reused. *guarded*: writes to it must
+//!   be noticed. *retire*: to end a generation, so that it is neither guarded nor served any longer. *worker*: a
+//!   process of `narrows worker`.
 //! - *bucket*: one narrow partition of a generation. *layout*: which buckets there are and where each begins.
-//! - *shard*: a part of a table's splits, with a *version* that grows and an *epoch* that takes all of it out of service.
-//! - *sighting*: what a session sees of a read that may be of a wide partition, by which such partitions are detected.
-//! - *fresh*: known as of at most `max_staleness` ago. *doubt*: not found out in time; the original answers.
+//! - *shard*: a part of a table's splits. Its *version* only grows; a change of its *epoch* takes all of it out of
+//!   service.
+//! - *sighting*: a sign that a partition may be wide, from which detection works.
+//! - *fresh*: at most `max_staleness` old. *doubt*: a look-up that failed or took too long; the original answers.
 
 #![cfg_attr(
     test,

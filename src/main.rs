@@ -1,4 +1,5 @@
-//! The binary: arguments, configuration, logs, then [`narrows::app`]. Nothing is bound before the configuration is valid.
+//! The binary: reads the arguments and the configuration, then runs the command. No port is bound before the
+//! configuration is valid.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! What both kinds of process have: `app` is a proxy, `worker` the pipeline alone. Each part is put together here, once.
+//! The parts that both kinds of process share: `app` is a proxy, `worker` runs the pipeline alone.
 
 use std::io;
 use std::net::SocketAddr;
@@ -41,7 +41,7 @@ impl From<ServiceError> for AppError {
     }
 }
 
-/// What runs where tables are watched, beside sessions: following, detection, and the pipeline if this process has one.
+/// What a process that watches tables runs beside its sessions: following, detection, and the pipeline if enabled.
 pub(crate) struct Background {
     pub(crate) service: Service,
     pipeline: Option<PipelineService>,
@@ -69,7 +69,7 @@ impl Background {
         })
     }
 
-    /// Begins nothing more.
+    /// Stops detection, and lets the pipeline begin nothing more.
     pub(crate) fn begin_to_stop(&self) {
         for task in &self.detection {
             task.abort();
@@ -79,7 +79,7 @@ impl Background {
         }
     }
 
-    /// Blocks until the pipeline has left its checkpoints and the filters are kept.
+    /// Blocks until the pipeline has written its checkpoints and the filters are saved.
     pub(crate) fn stop(self) {
         self.begin_to_stop();
         if let Some(pipeline) = self.pipeline {
@@ -89,8 +89,8 @@ impl Background {
     }
 }
 
-/// Detects wide partitions by what sessions see and, where that is configured, by what nodes say. A worker has no sessions,
-/// but nodes may be asked.
+/// Detects wide partitions from what sessions see and, if configured, from what nodes list. A worker has no sessions,
+/// but can ask the nodes.
 fn detect_wide(config: &Config, service: &mut Service, reads: WideReads) -> Vec<AbortHandle> {
     let Some(receiver) = service.sightings.take() else {
         return Vec::new();
@@ -111,7 +111,7 @@ fn detect_wide(config: &Config, service: &mut Service, reads: WideReads) -> Vec<
     tasks
 }
 
-/// Health and metrics, until the end of the process.
+/// Serves health and metrics until the process ends.
 pub(crate) fn serve_admin(listener: TcpListener, readiness: Readiness, metrics: Metrics) {
     let state = AdminState { readiness, metrics };
     spawn(admin::serve(listener, state, std::future::pending::<()>()));
@@ -129,7 +129,7 @@ pub(crate) fn bind(address: SocketAddr, setting: &'static str) -> Result<TcpList
     })
 }
 
-/// Until SIGTERM or SIGINT.
+/// Waits for SIGTERM or SIGINT.
 pub(crate) async fn until_told_to_stop() -> io::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -137,6 +137,6 @@ pub(crate) async fn until_told_to_stop() -> io::Result<()> {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
-    tracing::info!("stopping, what is under way leaves its checkpoint");
+    tracing::info!("stopping; work in progress is saved in checkpoints");
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! What sessions see of reads that may be of wide partitions, on its way to whoever detects them.
+//! Signs of wide partitions, on their way from sessions to detection.
 //!
-//! Sending never waits: a sighting that finds no room is dropped and counted, since wide partitions are read again. Keys are
-//! a client's data, so what waits is bounded in bytes as well as in number.
+//! Sending never waits: if the queue is full, a sighting is dropped and counted, since wide partitions are read again.
+//! Clients choose the keys, which may be long, so the queue is bounded in bytes as well as in number.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,14 +14,14 @@ use crate::schema::names::{PartitionKey, TableName};
 
 pub(super) const DROPPED_TOTAL: &str = "narrows_detect_sightings_dropped_total";
 
-/// A read that takes longer is worth a look. Cassandra itself logs queries as slow from half of this.
+/// A read that takes this long or longer is worth a look. By default, Cassandra logs queries as slow at half of this.
 pub const SLOW: Duration = Duration::from_secs(1);
-/// Sightings that wait, at most.
+/// Maximum number of sightings in the queue.
 pub const WAITING_MAX: usize = 4096;
-/// What the keys of all that wait may take.
+/// Maximum size of all keys in the queue.
 const KEY_BYTES_MAX: usize = 8 << 20;
 
-/// Something about one partition of a watched table: a read of it that the original answered, or a node's word.
+/// A sign about one partition of a watched table: from the original's reply to a read, or from a node's own list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sighting {
     pub table: TableName,
@@ -37,27 +37,27 @@ pub enum Seen {
     Top(Top),
 }
 
-/// One page of a scan. Paging states are told apart by their hashes.
+/// One page of a scan. Paging states are represented by their hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeenPage {
-    /// Of the request; `None` for the first page of a scan.
+    /// The paging state of the request; `None` for the first page of a scan.
     pub goes_on_from: Option<u64>,
-    /// Of the reply; `None` for the last page.
+    /// The paging state of the reply; `None` for the last page.
     pub ends_at: Option<u64>,
-    /// The reply's body, uncompressed.
+    /// The size of the reply's body, uncompressed.
     pub bytes: u64,
-    /// 0 where the head of the reply was too long to find out.
+    /// 0 if it was not read, as when the head of the reply was too long.
     pub rows: u64,
     /// From the request to the beginning of the reply.
     pub latency: Duration,
 }
 
-/// What upstream warned of.
+/// What upstream warned about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Warning {
-    /// Much was read on a replica, or put together on the coordinator.
+    /// A replica read, or the coordinator put together, a large amount of data.
     ReadSize,
-    /// The index of the partition's rows is large.
+    /// The partition's row index is large.
     RowIndex,
     Tombstones,
 }
@@ -65,16 +65,16 @@ pub enum Warning {
 /// How upstream failed to answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// In v3, every failure of a replica looks like this.
+    /// In v3, every read failure looks like this.
     Timeout,
     TombstoneOverload,
     /// More was read than upstream allows.
     TooLarge,
-    /// For any other reason.
+    /// A read failure for any other reason.
     ReadFailure,
 }
 
-/// How much of it a node found when it was repaired, as one of its largest partitions.
+/// The partition's size or tombstones, as a node listed it among its largest partitions during a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Top {
     Bytes(u64),
@@ -132,8 +132,8 @@ impl Receiver {
     }
 }
 
-/// Reads of single partitions of one table that were answered with nothing to remark: by them detection knows that the
-/// table as a whole is well.
+/// The number of reads of single partitions of one table that were answered without trouble. It tells detection that
+/// the table as a whole is well.
 #[derive(Debug, Default)]
 pub struct Answers(AtomicU64);
 

@@ -1,7 +1,7 @@
-//! From the TLS files of the configuration to `rustls`, for both sides.
+//! Builds `rustls` configurations from the configured TLS files, for drivers and for Cassandra.
 //!
-//! The provider is passed explicitly, so nothing depends on a process-wide default. No ALPN is offered: CQL has none, and
-//! drivers would not know what to do with it. Errors name the file and say what to do.
+//! The provider is passed explicitly, so nothing depends on a process-wide default. No ALPN is offered: CQL has none,
+//! and drivers would not know what to do with it. Errors name the file and say what to do.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub enum TlsError {
     )]
     NoKey { file: PathBuf },
     #[error(
-        "{file}: is not usable as an authority ({reason}); it must hold the certificates that sign the others"
+        "{file}: is not usable as a certificate authority ({reason}); it must hold the authority's own certificates"
     )]
     Authority { file: PathBuf, reason: String },
     #[error(
@@ -164,8 +164,8 @@ fn pair_error(certificate: &Path, key: &Path, reason: rustls::Error) -> TlsError
 
 /// Verifies the chain and the signatures, and accepts any name in a certificate that passed.
 ///
-/// This rests on `WebPkiServerVerifier` looking at the name last: a name error means that the chain is right. The test
-/// with a foreign authority holds that down.
+/// This relies on `WebPkiServerVerifier` checking the name last: a name error means that the chain is valid. The test
+/// with a foreign authority makes sure of that.
 #[derive(Debug)]
 struct AnyName {
     chain: Arc<WebPkiServerVerifier>,

@@ -1,6 +1,6 @@
-//! A TCP or TLS stream cut into halves, and the read buffer of one direction.
+//! A TCP or TLS stream in two halves, and the read buffer of one direction.
 //!
-//! Idle connections hold no buffer: it is lent by the thread when bytes arrive and given back when they are gone, so
+//! Idle connections hold no buffer: the thread lends one when bytes arrive and gets it back when they are consumed, so
 //! a thousand idle clients cost little more than their sockets.
 
 use std::cell::RefCell;
@@ -16,9 +16,9 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio_rustls::TlsStream;
 
-/// One read takes at most this much. Large pages profit: with 16 KiB they cost twice the CPU.
+/// Size of a lent buffer, and so of most reads. Large pages benefit: with 16 KiB they cost twice the CPU.
 const READ_BYTES: usize = 256 << 10;
-/// A thread keeps this many buffers to lend; one is in use at a time unless a peer is slow to take what was read.
+/// Maximum number of spare buffers per thread. Only one is in use at a time, unless a peer is slow to accept data.
 const KEEP_BUFFERS_MAX: usize = 8;
 /// Finds peers that vanished without closing.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
@@ -53,7 +53,7 @@ impl Stream {
     }
 }
 
-/// Options that every socket of ours has: no delay for small frames, and keep-alive.
+/// Sets the options of every socket: no delay for small frames, and keep-alive.
 pub fn configure(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let keep_alive = socket2::TcpKeepalive::new()
@@ -62,7 +62,7 @@ pub fn configure(stream: &TcpStream) -> io::Result<()> {
     socket2::SockRef::from(stream).set_tcp_keepalive(&keep_alive)
 }
 
-/// A listening socket that can be bound again at once after a restart.
+/// A listening socket whose address can be bound again at once after a restart.
 pub fn listen(address: SocketAddr) -> io::Result<tokio::net::TcpListener> {
     const BACKLOG: i32 = 1024;
     let socket = socket2::Socket::new(
@@ -78,7 +78,7 @@ pub fn listen(address: SocketAddr) -> io::Result<tokio::net::TcpListener> {
 }
 
 impl Reader {
-    /// Reads what is there, at most what the buffer's room allows; 0 is the end of the stream.
+    /// Reads the bytes that have arrived, as far as the buffer has room. 0 means the end of the stream.
     pub async fn read(&mut self, buffer: &mut Buffer) -> io::Result<usize> {
         poll_fn(|context| match self {
             Self::Tcp(stream) => buffer.poll_fill(Pin::new(stream), context),
@@ -107,10 +107,10 @@ impl Writer {
     }
 }
 
-/// Bytes that were read and not consumed yet.
+/// Bytes that were read but not consumed yet.
 #[derive(Default)]
 pub struct Buffer {
-    /// Lent while bytes come in, else just what is left.
+    /// A lent buffer while bytes arrive, otherwise only the unconsumed bytes.
     bytes: Vec<u8>,
     start: usize,
     end: usize,
@@ -166,8 +166,8 @@ impl Buffer {
         }
     }
 
-    /// Nothing to read for now: keeps only what is left of a message, so that a peer that stops in the middle of one
-    /// holds no more memory than it sent.
+    /// Gives the buffer back while there is nothing to read, and keeps only the unconsumed bytes: a peer that stops in
+    /// the middle of a message should not hold much more memory than it sent.
     fn rest(&mut self) {
         if self.filled().len() < READ_BYTES / 2 {
             let rest = self.filled().to_vec();
@@ -200,8 +200,8 @@ impl Drop for Buffer {
     }
 }
 
-/// Closes so that the peer can still read what was written last: without it, unread input makes the kernel reset the
-/// connection and the peer may lose our last error frame.
+/// Closes the connection so that the peer can still read what was written last. Closing it with unread input would make
+/// the kernel reset it, and the peer could lose our last error frame.
 pub async fn close_gently(mut reader: Reader, writer: &mut Writer) {
     const PATIENCE: Duration = Duration::from_secs(1);
     const DISCARD_BYTES_MAX: usize = 1 << 20;
@@ -218,6 +218,6 @@ pub async fn close_gently(mut reader: Reader, writer: &mut Writer) {
             }
         }
     };
-    // Running out of patience is the normal end for a peer that keeps talking.
+    // The timeout is expected for a peer that keeps sending.
     drop(tokio::time::timeout(PATIENCE, drain).await);
 }

@@ -1,11 +1,11 @@
-//! A watched table: what an operator wants for it. Pure; a configuration file and the control keyspace both end here.
+//! The settings of a watched table, from a configuration file or from the control keyspace. Pure.
 
 use std::time::Duration;
 
 use crate::schema::names::{PartitionKey, TableName};
 use crate::schema::{CqlType, TableSchema};
 
-/// Partitions of `wide_row` for one table, at most: all of them are polled each second.
+/// Maximum number of `wide_row` partitions per table: all of them are polled each second.
 pub const SHARDS_MAX: u32 = 4096;
 
 /// One `[[table]]` entry, or one row of `watched_table`.
@@ -13,24 +13,25 @@ pub const SHARDS_MAX: u32 = 4096;
 pub struct WatchedTable {
     pub name: TableName,
     pub mode: Mode,
-    /// No split begins its next stage; reads and checks of writes go on. Set at run time only, so never a configuration's.
+    /// No split begins its next stage; splits still answer reads, and writes are still checked. Set at run time, never
+    /// by a configuration file.
     pub paused: bool,
     pub late_writes: LateWrites,
     /// A partition of this size is wide.
     pub wide_bytes: u64,
-    /// What one bucket should hold; never more than `wide_bytes`.
+    /// The size that one bucket should have; at most `wide_bytes`.
     pub target_bytes: u64,
-    /// A partition so large that it needed more gets larger buckets instead.
+    /// A partition that would need more buckets gets larger ones instead.
     pub max_buckets: u32,
-    /// Partitions of `wide_row` for this table; a power of two.
+    /// Number of `wide_row` partitions for this table; a power of two.
     pub shards: u32,
-    /// The part of the partition key that is a time, where there is one.
+    /// The partition key column that is a time, if there is one.
     pub time_bucket_column: Option<String>,
-    /// How much time one partition covers; only together with the column.
+    /// How much time one partition covers; needs `time_bucket_column`.
     pub time_bucket_width: Option<Duration>,
-    /// How long after its end a time bucket is still written.
+    /// How long after its end a time bucket may still be written.
     pub accept_limit: Option<Duration>,
-    /// A partition without writes for so long counts as closed.
+    /// A partition without writes for this long counts as closed.
     pub quiet_for: Duration,
     /// The filter policies, as text; at least one.
     pub filter: Vec<String>,
@@ -58,23 +59,23 @@ impl WatchedTable {
 }
 
 impl WatchedTable {
-    /// This version can follow it.
+    /// Whether this version can follow the table.
     pub fn is_sound(&self) -> bool {
         self.shards <= SHARDS_MAX && self.shards.is_power_of_two()
     }
 
-    /// The other needs no other filter and no other shards.
+    /// Whether `other` has the same filter and the same shards, so that a follower can go on with it.
     pub fn is_followed_like(&self, other: &Self) -> bool {
         self.shards == other.shards && self.filter == other.filter
     }
 
-    /// Some of its partitions are closed for writes, split or not.
+    /// Whether partitions of the table close for writes at their `accept_limit`, split or not.
     pub fn closes(&self) -> bool {
         self.late_writes == LateWrites::Reject && self.accept_limit.is_some()
     }
 
-    /// When the time bucket of a partition is over and nothing is accepted for it any more, in milliseconds since 1970.
-    /// `None`: the table has no such limit, or its key no time that can be read.
+    /// Until when a partition accepts writes: the end of its time bucket plus `accept_limit`, in milliseconds since
+    /// 1970. `None`: the table has no such limit, or the key has no time that can be read.
     pub fn accepted_until(&self, schema: &TableSchema, key: &PartitionKey) -> Option<i64> {
         let column = self.time_bucket_column.as_ref()?;
         let (width, limit) = (self.time_bucket_width?, self.accept_limit?);
@@ -95,7 +96,7 @@ impl WatchedTable {
             .checked_add(millis(limit)?)
     }
 
-    /// The settings in which the other differs, by their names.
+    /// The names of the settings that differ.
     pub fn differences(&self, other: &Self) -> Vec<&'static str> {
         let differ = [
             ("mode", self.mode != other.mode),
@@ -124,11 +125,11 @@ impl WatchedTable {
 /// How far Narrows goes with a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Nothing new is found or split. Writes are still checked against what is split already.
+    /// Nothing new is found or split. Writes are still checked against existing splits.
     Off,
-    /// Wide partitions are reported.
+    /// Wide partitions are only reported.
     Detect,
-    /// Wide partitions are split, and reads answered from there.
+    /// Wide partitions are split, and reads are answered from the splits.
     Serve,
 }
 
@@ -148,10 +149,10 @@ impl Mode {
     }
 }
 
-/// What happens to a write to a partition that is being split, or is split.
+/// What happens to a write to a partition that is split, or is being split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LateWrites {
-    /// The split is taken out of service, then the write is made.
+    /// The split is retired, then the write is made.
     Invalidate,
     /// The write is refused.
     Reject,

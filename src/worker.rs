@@ -1,5 +1,5 @@
-//! The process of `narrows worker`: the split pipeline without a proxy. It serves no drivers; `/metrics`, `/livez` and
-//! `/readyz` are those of a proxy.
+//! The process of `narrows worker`: the split pipeline without a proxy. It serves no drivers, but has the same
+//! `/metrics`, `/livez` and `/readyz` as a proxy.
 
 use crate::admin::Readiness;
 use crate::config::Config;
@@ -21,7 +21,7 @@ pub async fn run(config: Config, metrics: Metrics) -> Result<(), AppError> {
     spawn(control.run());
     let mut loaded = background.service.loaded.clone();
     spawn(async move {
-        readiness.set_not_ready("what is split is not known yet");
+        readiness.set_not_ready("it is not known yet which partitions are split");
         if loaded.wait_for(|loaded| *loaded).await.is_ok() {
             readiness.set_ready();
         }

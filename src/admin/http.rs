@@ -1,7 +1,7 @@
 //! A small HTTP/1.1 server for `/livez`, `/readyz` and `/metrics`.
 //!
-//! One request per connection, everything bounded, so that neither a scanner nor a stuck scraper can take anything from
-//! the clients. It must not learn more than these routes: no bodies, no keep-alive, nothing that changes state.
+//! It serves one request per connection and bounds everything, so that neither a scanner nor a stuck scraper can take
+//! resources from the clients. It must stay this simple: no bodies, no keep-alive, nothing that changes state.
 
 use std::future::Future;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use crate::telemetry::metrics::Metrics;
 
 /// Further connections wait in the listener's backlog.
 const CONNECTIONS_MAX: usize = 64;
-/// For a whole connection, from accept to close.
+/// Time limit for a whole connection, from accept to close.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(5);
-/// After an accept failed, for instance for want of file descriptors, trying at once would only spin.
+/// Pause after a failed accept: without file descriptors, for instance, trying again at once would only spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
-/// How much of an unwanted request is read away so that the answer arrives before the reset.
+/// How much of an unwanted request is read and discarded, so that the answer arrives before the reset.
 const DISCARD_BYTES_MAX: usize = 64 * 1024;
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -39,7 +39,8 @@ pub struct AdminState {
     pub metrics: Metrics,
 }
 
-/// Serves until `shutdown` is ready; requests still in progress are then dropped. Keeps the metrics folded meanwhile.
+/// Serves until `shutdown` is ready; requests still in progress are then dropped. Meanwhile it runs the upkeep of the
+/// metrics.
 pub async fn serve(listener: TcpListener, state: AdminState, shutdown: impl Future) {
     let mut connections = JoinSet::new();
     let mut upkeep = interval(UPKEEP_INTERVAL);
@@ -63,7 +64,7 @@ pub async fn serve(listener: TcpListener, state: AdminState, shutdown: impl Futu
     }
 }
 
-/// Errors of the socket end the connection and concern nobody else.
+/// Socket errors end the connection and affect nothing else.
 async fn answer_one(mut stream: TcpStream, state: AdminState) {
     let (response, method) = match read_request(&mut stream).await {
         Ok(request) => (route(&request, &state), request.method),

@@ -1,4 +1,4 @@
-//! The admin listener: health and metrics for whoever operates the proxy, apart from the clients' traffic.
+//! The admin listener: health and metrics for operators, apart from the clients' traffic.
 
 mod http;
 mod readiness;

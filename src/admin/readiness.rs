@@ -1,16 +1,16 @@
-//! Whether new clients should be sent to this proxy, shared by those who know and by `/readyz`, which tells.
+//! Whether new clients should be sent to this proxy, shared by the code that knows and by `/readyz`, which shows it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Cheap to clone; all clones show the same state.
 #[derive(Clone, Debug)]
 pub struct Readiness {
-    /// Why not, or nothing when ready.
+    /// Why the proxy is not ready; `None` when it is.
     reason: Arc<Mutex<Option<String>>>,
 }
 
 impl Default for Readiness {
-    /// Not ready until somebody says so.
+    /// Not ready until [`Readiness::set_ready`] is called.
     fn default() -> Self {
         Self {
             reason: Arc::new(Mutex::new(Some("starting".to_owned()))),
@@ -28,7 +28,7 @@ impl Readiness {
         self.set(Some(reason.into()));
     }
 
-    /// Why the proxy is not ready; nothing when it is.
+    /// Why the proxy is not ready, if it is not.
     pub fn reason(&self) -> Option<String> {
         self.reason
             .lock()

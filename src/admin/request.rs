@@ -9,7 +9,7 @@ const HEAD_BYTES_MAX: usize = 8 * 1024;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) method: Method,
-    /// Without the query.
+    /// Without the query string.
     pub(super) path: String,
 }
 
@@ -17,7 +17,7 @@ pub(super) struct Request {
 pub(super) enum Method {
     Get,
     Head,
-    /// Well-formed, and not for us.
+    /// Well-formed, but not supported.
     Other,
 }
 
@@ -61,7 +61,7 @@ pub(super) async fn read_request(
     }
 }
 
-/// The request line of RFC 9112 §3; header fields change nothing for us and are not looked at.
+/// The request line of RFC 9112 §3; header fields make no difference here and are ignored.
 fn parse(head: &[u8]) -> Option<Request> {
     let line = head.split(|byte| *byte == b'\r').next()?;
     let line = std::str::from_utf8(line).ok()?;

@@ -1,5 +1,5 @@
-//! `narrows check`: reads the configuration and the files that it names, and lists every mistake or shows what would run;
-//! then asks the cluster whether it is there and supported, and says what clients would see. Binds and changes nothing.
+//! `narrows check`: reads the configuration and the files that it names, and lists every mistake or shows what would
+//! run; then connects to the cluster, checks its version, and shows what clients would see. Binds and changes nothing.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,10 +14,11 @@ use crate::upstream::connection::Connection;
 use crate::upstream::control::{read_cluster, resolve};
 use crate::upstream::dial::Dialer;
 
-/// The oldest Cassandra that Narrows is tested with.
+/// The oldest major version of Cassandra that Narrows supports.
 const MAJOR_MIN: u32 = 4;
 
-/// The configuration with all its files found usable, or every mistake, one per line. Also the first step of `run`.
+/// Loads the configuration and the files that it names. `Err` lists every mistake, one per line. Also the first step of
+/// `run`.
 pub fn configuration(
     path: Option<&Path>,
     environment: impl Iterator<Item = (String, String)>,
@@ -50,12 +51,12 @@ pub fn configuration(
 
 /// Shows what would run and what the cluster is, after [`configuration`] found no mistake.
 pub(super) async fn check(config: &Config) -> anyhow::Result<String> {
-    // First, since it is true whether the cluster answers or not.
+    // Printed first, because it holds whether the cluster answers or not.
     super::print(&summary(config));
     probe(config).await
 }
 
-/// What would run, for an operator to compare with what was meant.
+/// What would run, so that an operator can compare it with what they meant.
 fn summary(config: &Config) -> String {
     let lines = [
         ("clients", clients(config)),
@@ -245,7 +246,7 @@ fn report(config: &Config, cluster: &Cluster) -> String {
     let names: BTreeSet<_> = cluster.nodes.iter().map(|node| &node.data_center).collect();
     if !names.contains(data_center) {
         out.push_str(&format!(
-            "warning: no node is in upstream.data_center; the cluster has {names:?}\n"
+            "warning: no node is in upstream.data_center; the data centres of the cluster are {names:?}\n"
         ));
     }
     if is_mirror && port != 9042 {

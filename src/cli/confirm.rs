@@ -1,4 +1,5 @@
-//! Commands that take all splits of a table out of service ask first. Only `--yes`, or `yes` typed at a terminal, lets them go on.
+//! Commands that take all splits of a table out of service ask first. They go on only with `--yes`, or if `yes` or `y`
+//! is typed at a terminal.
 
 use std::io::{IsTerminal, stdin, stdout};
 
@@ -15,7 +16,7 @@ enum NotConfirmed {
 
 /// Asks whether to go on, unless `yes` was given. `consequences` says what happens and how to undo it.
 pub(super) fn confirm(yes: bool, consequences: &str) -> anyhow::Result<()> {
-    // stdout is where the question is printed.
+    // The question goes to stdout.
     let is_terminal = stdin().is_terminal() && stdout().is_terminal();
     let ask = || {
         super::print(&format!("{consequences}Type yes to go on: "));

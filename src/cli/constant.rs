@@ -1,7 +1,7 @@
 //! Stored values as CQL literals, and back. Pure.
 //!
-//! Commands accept what they print. Values with no exact CQL literal are printed as hex (`0x…`), which means these bytes
-//! whatever the type; so are texts with characters that a terminal would act on instead of showing.
+//! Commands accept what they print. Values with no exact CQL literal are printed as hex (`0x…`), which means these
+//! bytes whatever the type. So are texts with characters that a terminal would act on instead of showing.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,9 +10,9 @@ use super::moment;
 use crate::schema::{CqlType, literal};
 use crate::statement::term::Literal;
 
-/// The bytes that a literal means in a column of this type.
+/// The bytes that a literal stands for in a column of this type.
 pub(super) fn read(text: &str, cql_type: &CqlType) -> Option<Vec<u8>> {
-    // The parser of statements leaves an empty blob to Cassandra.
+    // The statement parser does not accept an empty blob.
     if text.trim() == "0x" {
         return Some(Vec::new());
     }
@@ -22,14 +22,14 @@ pub(super) fn read(text: &str, cql_type: &CqlType) -> Option<Vec<u8>> {
     }
 }
 
-/// The literal that means exactly these bytes, or hex.
+/// The literal that stands for exactly these bytes, or hex.
 pub(super) fn show(bytes: &[u8], cql_type: &CqlType) -> String {
     native(bytes, cql_type.unfrozen())
         .filter(|text| read(text, cql_type).as_deref() == Some(bytes))
         .unwrap_or_else(|| hex(bytes))
 }
 
-/// As a blob literal.
+/// The bytes as a blob literal.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes
         .iter()
@@ -66,7 +66,7 @@ fn text(bytes: &[u8]) -> Option<String> {
     seen.then(|| format!("'{}'", text.replace('\'', "''")))
 }
 
-/// Up to 16 bytes; nobody reads a longer number.
+/// A number of up to 16 bytes; longer ones are printed as hex.
 fn whole(bytes: &[u8]) -> Option<i128> {
     let first = bytes.first().filter(|_| bytes.len() <= 16)?;
     let sign = if first & 0x80 == 0 { 0 } else { -1 };
@@ -93,7 +93,7 @@ fn decimal(bytes: &[u8]) -> Option<String> {
     })
 }
 
-/// 2^31 is 1970-01-01.
+/// Cassandra stores 1970-01-01 as 2^31.
 fn date(number: u32) -> Option<String> {
     let days = i64::from(number) - (1 << 31);
     match moment::day(days) {

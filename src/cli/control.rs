@@ -62,7 +62,7 @@ impl<'a> Control<'a> {
         Ok(row)
     }
 
-    /// How keys of a table are written; as hex if the table is gone.
+    /// The key columns of a table; without them, keys are written as hex, for instance if the table is gone.
     pub(super) async fn key_columns(&self, table: &TableName) -> anyhow::Result<KeyColumns> {
         let described = self.store.describe(table).await?;
         Ok(KeyColumns::new(described.schema.as_deref()))
@@ -134,7 +134,7 @@ impl Partition {
         format!("{}: {key}", self.row.table.name)
     }
 
-    /// As arguments of a command.
+    /// Table and key as arguments of a command.
     pub(super) fn arguments(&self) -> String {
         let key = self.columns.arguments(&self.key);
         format!("{} {key}", self.row.table.name)
@@ -142,11 +142,11 @@ impl Partition {
 }
 
 fn no_table(table: &TableName) -> anyhow::Error {
-    anyhow!("{table} is watched, but the cluster has no such table any more")
+    anyhow!("{table} is watched, but it no longer exists in the cluster")
 }
 
 pub(super) fn no_longer_watched(table: &str) -> anyhow::Error {
-    anyhow!("{table} is not watched any more")
+    anyhow!("{table} is no longer watched")
 }
 
 fn not_watched(table: &str, names: &[String]) -> String {
@@ -155,11 +155,13 @@ fn not_watched(table: &str, names: &[String]) -> String {
     const HOW: &str = "to watch a table, add a [[table]] to the configuration of a proxy";
     let some = names[..names.len().min(NAMES_MAX)].join(", ");
     match names.len() {
-        0 => format!("{table} is not watched; no table is: {HOW}"),
-        count if count <= NAMES_MAX => format!("{table} is not watched; watched are {some}; {HOW}"),
+        0 => format!("{table} is not watched; no table is watched yet; {HOW}"),
+        count if count <= NAMES_MAX => {
+            format!("{table} is not watched; the watched tables are {some}; {HOW}")
+        }
         count => {
             let more = count - NAMES_MAX;
-            format!("{table} is not watched; watched are {some} and {more} more; {HOW}")
+            format!("{table} is not watched; the watched tables are {some} and {more} more; {HOW}")
         }
     }
 }
@@ -186,11 +188,11 @@ pub(super) mod tests {
     fn a_table_that_is_not_watched_is_told_with_those_that_are() {
         let how = "to watch a table, add a [[table]] to the configuration of a proxy";
         for (names, text) in [
-            (0, "no table is:"),
-            (2, "watched are k.t0, k.t1;"),
+            (0, "no table is watched yet;"),
+            (2, "the watched tables are k.t0, k.t1;"),
             (
                 12,
-                "watched are k.t0, k.t1, k.t2, k.t3, k.t4, k.t5, k.t6, k.t7, k.t8, k.t9 and 2 more;",
+                "the watched tables are k.t0, k.t1, k.t2, k.t3, k.t4, k.t5, k.t6, k.t7, k.t8, k.t9 and 2 more;",
             ),
         ] {
             let names: Vec<String> = (0..names).map(|number| format!("k.t{number}")).collect();

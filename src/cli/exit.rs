@@ -16,14 +16,15 @@ pub const CONFIGURATION: u8 = 64;
 pub const DIFFERENCE: u8 = 65;
 /// Cassandra cannot be reached, or its version is not supported; starting again may help.
 pub const UPSTREAM_UNAVAILABLE: u8 = 69;
-/// A fault of Narrows.
+/// A fault in Narrows.
 pub const INTERNAL: u8 = 70;
 /// Narrows cannot listen on one of its addresses.
 pub const CANNOT_LISTEN: u8 = 71;
 /// The control keyspace is missing or incompatible, or our role may not create it; an operator must act in Cassandra.
 pub const CONTROL_KEYSPACE: u8 = 78;
 
-/// An error that names its exit code. Errors of the cluster have theirs by type, all others end with [`CONFIGURATION`].
+/// An error with an exit code of its own. Errors from the cluster get theirs by type; all others exit with
+/// [`CONFIGURATION`].
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 struct Coded {
@@ -35,7 +36,7 @@ pub(super) fn error(code: u8, text: String) -> anyhow::Error {
     Coded { code, text }.into()
 }
 
-/// The exit code of a command that failed: that of the outermost cause that has one.
+/// The exit code of a failed command: the code of the outermost cause that has one.
 pub fn code(error: &anyhow::Error) -> u8 {
     error.chain().find_map(code_of).unwrap_or(CONFIGURATION)
 }

@@ -1,5 +1,5 @@
 //! `narrows explain`: what would happen to a SELECT, and why. Reads the schema, the watched tables, the record of each
-//! partition and its layout; reads no rows and changes nothing. Statements go to no log.
+//! partition and its layout; reads no rows and changes nothing. Statements are never logged.
 //!
 //! `values` replaces bind markers by literals, `text` prints the findings.
 
@@ -27,7 +27,7 @@ use crate::wide_row::layout::LayoutId;
 use crate::wide_row::store::{SplitId, Store, StoreError, WatchedRow};
 use text::{Facts, Form, Known, Partition, Service, Standing};
 
-/// Say what would happen to a SELECT, and why: forwarded, or answered from which buckets
+/// Explain what a proxy would do with a SELECT, and why: forward it, or answer it from which buckets
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -35,8 +35,9 @@ Examples:
   narrows explain --keyspace plant --value \"'s1'\" --value 7 --value 500 \\
       \"SELECT * FROM reading WHERE sensor = ? AND day = ? AND ts > ?\"
 
-Values are CQL literals: a text has quotes of its own within those of the shell, and the list for
-IN ? is \"(1, 2)\". Without values, it says whether buckets could answer the statement at all.
+Values are CQL literals: a text needs its own quotes inside those of the shell, the list for IN ? is
+\"(1, 2)\", and a named marker takes name=literal, such as --value day=7. Without values, the command
+only says whether buckets could answer the statement at all.
 
 Changes: nothing; it reads the control keyspace and the schema as they are now, and no rows.")]
 pub struct Explain {
@@ -57,7 +58,7 @@ pub struct Explain {
 
 /// A SELECT as it was given, parsed as far as that is possible without a schema.
 struct Asked {
-    /// With the given values instead of its markers.
+    /// The statement, with the given values in place of its markers.
     text: String,
     table: TableName,
     /// `None`: the parser does not understand all of it.
@@ -69,8 +70,8 @@ impl Asked {
         let text = command.statement.trim().trim_end_matches(';').trim_end();
         let Touches::Reads(name) = touches(text) else {
             return Err(anyhow!(
-                "only SELECTs are explained: Narrows forwards a write once no split depends on it, and every other \
-                 statement as it is"
+                "only SELECTs can be explained; Narrows forwards a write once no split depends on the data that it \
+                 changes, and forwards every other statement unchanged"
             ));
         };
         let (text, select) = match parse_select(text) {
@@ -108,7 +109,7 @@ pub(super) async fn explain(config: &Config, command: &Explain) -> anyhow::Resul
         .await
         .map_err(|error| match exit::code(&error) {
             exit::UPSTREAM_UNAVAILABLE => error.context(
-                "nothing can be explained: without the cluster the table's columns are not known",
+                "the statement cannot be explained, because only the cluster knows the table's columns",
             ),
             _ => error,
         })
@@ -119,7 +120,7 @@ async fn look(config: &Config, asked: &Asked) -> anyhow::Result<String> {
     let described = store.describe(&asked.table).await?;
     ensure!(
         described.table_id.is_some(),
-        "there is no table {} in the cluster; Cassandra turns names into lower case unless they are quoted",
+        "there is no table {} in the cluster; Cassandra converts names to lower case unless they are quoted",
         asked.table
     );
     let watched = store.read_watched().await?;
@@ -147,7 +148,7 @@ fn service(watched: Option<&WatchedRow>, enabled: bool) -> Service {
     }
 }
 
-/// Whether buckets could answer the statement, and the state of its partitions. Asks in the same order as a proxy.
+/// Whether buckets could answer the statement, and the state of its partitions. Checks in the same order as a proxy.
 async fn form(
     store: &Store,
     asked: &Asked,

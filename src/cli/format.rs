@@ -22,7 +22,7 @@ pub(super) fn counted(count: impl TryInto<u64>, noun: &str) -> String {
     }
 }
 
-/// Bytes, rounded.
+/// A number of bytes, rounded.
 pub(super) fn size(bytes: impl TryInto<u64>) -> String {
     const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
     let bytes = bytes.try_into().unwrap_or(0);
@@ -64,7 +64,7 @@ pub(super) fn shortened(text: &str, width: usize) -> String {
     kept + "…"
 }
 
-/// Spaces instead of control characters: a reason may quote a server.
+/// Replaces control characters with spaces, because a reason may quote a server.
 pub(super) fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
@@ -103,7 +103,8 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// A label and its text, broken between words where it is too long. Keeps runs of spaces: they may be a client's.
+    /// A label and its text, wrapped between words. Keeps runs of spaces, because they may be part of a client's
+    /// statement.
     pub(super) fn add(&mut self, label: &str, text: impl AsRef<str>) {
         let mut column = INDENT;
         self.out.push_str(&format!("{label:INDENT$}"));

@@ -15,11 +15,13 @@ pub(super) enum KeyError {
         given: usize,
     },
     #[error(
-        "{given} is not a literal for {column}; a text has quotes of its own within those of the shell: \
-         \"'s1'\"; 0x… gives a value as bytes"
+        "{given} is not a literal for {column}; a text needs its own quotes inside those of the shell: \
+         \"'s1'\"; 0x… gives the bytes of a value"
     )]
     NotALiteral { given: String, column: String },
-    #[error("{0} is not the bytes of a partition key: `--keys hex` takes one 0x…")]
+    #[error(
+        "{0} is not a partition key in hex; `--keys hex` takes the whole serialized key as one 0x…"
+    )]
     NotHex(String),
     #[error("a value is longer than 65535 bytes, the most that Cassandra allows in a key")]
     TooLong,
@@ -29,7 +31,7 @@ pub(super) enum KeyError {
     NoColumns,
 }
 
-/// How a command reads and prints keys. Without doc comments on the values, the help stays compact.
+/// How a command reads and prints keys. The values have no doc comments, to keep the help compact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum KeyForm {
     Cql,
@@ -56,7 +58,7 @@ impl KeyColumns {
         }
     }
 
-    /// The key that these literals mean.
+    /// The key that these literals stand for.
     pub(super) fn read(&self, given: &[String]) -> Result<PartitionKey, KeyError> {
         if self.columns.is_empty() {
             return Err(KeyError::NoColumns);
@@ -92,7 +94,7 @@ impl KeyColumns {
             .join(", ")
     }
 
-    /// One literal per column; the whole key as hex if the columns are unknown or do not fit.
+    /// One literal per column; the whole key as hex if the columns are unknown or the key does not match them.
     pub(super) fn literals(&self, key: &PartitionKey) -> Vec<String> {
         match components(key.bytes(), self.columns.len()) {
             Some(values) => {
@@ -120,7 +122,7 @@ impl KeyColumns {
         each.collect::<Vec<_>>().join(", ")
     }
 
-    /// As arguments of a command: `"'s1'" 7`.
+    /// The key as arguments of a command: `"'s1'" 7`.
     pub(super) fn arguments(&self, key: &PartitionKey) -> String {
         let literals = self.literals(key);
         let option = match literals.len() == self.columns.len() {
@@ -132,7 +134,7 @@ impl KeyColumns {
     }
 }
 
-/// The key that `--keys hex` prints.
+/// Reads a key as `--keys hex` prints it.
 pub(super) fn read_hex(given: &[String]) -> Result<PartitionKey, KeyError> {
     let not_hex = || KeyError::NotHex(given.join(" "));
     match given {

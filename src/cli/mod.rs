@@ -1,7 +1,7 @@
-//! The command line: arguments, help, and one file or folder per command, named like the command.
+//! The command line: arguments, help, and one file or folder per command, named after the command.
 //!
-//! [`Tool`]s do one thing and end; `narrows run` and `narrows worker` are in [`crate::app`] and [`crate::worker`]. Keys are
-//! printed for the operator who asks and go to no log.
+//! [`Tool`]s do one thing and end; `narrows run` and `narrows worker` are in [`crate::app`] and [`crate::worker`]. Keys
+//! are printed for the operator who asks and are never logged.
 
 pub mod check;
 mod confirm;
@@ -30,23 +30,23 @@ use control::Control;
 
 const EXAMPLES: &str = "\
 Examples:
-  narrows run                                   everything at its default
+  narrows run                                   with all defaults
   narrows run --config /etc/narrows.toml
-  narrows check --config /etc/narrows.toml      list every mistake, start nothing
-  narrows schema print                          the control keyspace, for a DBA to read and run
+  narrows check --config /etc/narrows.toml      list every mistake; start nothing
+  narrows schema print                          the CQL of the control keyspace, for a DBA
   narrows explain \"SELECT …\"                    where the answer would come from, and why
-  narrows splits list                           splits, finished or in progress
+  narrows splits list                           list splits with their state and progress
   narrows verify plant.reading                  compare splits with their originals now
-  narrows mode plant.reading detect             find wide partitions, but split and serve none
+  narrows mode plant.reading detect             report wide partitions, but split and serve none
   NARROWS__UPSTREAM__CONTACT_POINTS=10.0.0.1,10.0.0.2 narrows run
 
 Defaults:
   drivers connect to 127.0.0.1:9142, Cassandra is at 127.0.0.1:9042,
   /metrics, /livez and /readyz are on 127.0.0.1:9180
 
-Settings come from the file; environment variables override it: NARROWS__SECTION__KEY is `key`
-in `[section]`. Lists are separated by commas. [[table]] entries can only be in the file.
-docker/narrows.toml in the source tree shows every setting with its default.
+Settings come from the file, and environment variables override them: NARROWS__SECTION__KEY sets
+`key` in `[section]`. Separate the items of a list with commas. [[table]] entries can only be in the
+file. docker/narrows.toml in the source tree shows every setting with its default.
 
 Exit codes:
   0   stopped as asked, or the command succeeded
@@ -54,16 +54,16 @@ Exit codes:
   65  `verify` found a split that is not equal to its original
   69  Cassandra is unavailable, or its version is not supported
   70  internal error, please report it
-  71  cannot listen on an address: it is taken or not one of this host
-  78  the control keyspace is missing or incompatible, or our role may not create it";
+  71  cannot listen on an address: it is in use, or does not belong to this host
+  78  the control keyspace is missing or incompatible, or Narrows' role may not create it";
 
-/// A CQL sidecar in front of an unmodified Cassandra cluster
+/// A sidecar for Apache Cassandra that splits wide partitions and answers reads from the splits
 #[derive(Debug, Parser)]
 #[command(name = "narrows", version, after_help = EXAMPLES, arg_required_else_help = true)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
-    /// The TOML file; without it, defaults and NARROWS__SECTION__KEY variables apply
+    /// The TOML file with the settings; without it, defaults and NARROWS__SECTION__KEY variables apply
     #[arg(short, long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 }
@@ -75,26 +75,27 @@ pub enum Command {
 Example:
   narrows run --config /etc/narrows.toml
 
-SIGTERM answers the requests in flight, within limits.drain_timeout, and exits 0.
-SIGHUP reads the configuration again: log.level, the TLS files, limits.connections,
-limits.idle_timeout and limits.drain_timeout change at once; the log names settings that need
-a restart.
+On SIGTERM or SIGINT, the proxy stops accepting connections, answers the requests in flight within
+limits.drain_timeout, and exits 0. On SIGHUP, it reads the configuration again: log.level, the TLS
+files, limits.connections, limits.idle_timeout and limits.drain_timeout change at once, and the log
+names the changed settings that need a restart.
 
-Changes: with a [[table]], the proxy keeps the list of watched tables in the control keyspace; with
-pipeline.enabled it also splits wide partitions. The watched tables themselves are only written by
-clients.")]
+Changes: with a [[table]], the proxy writes to the control keyspace: the watched tables, the wide
+partitions that it finds, and the splits that it takes out of service. With pipeline.enabled, it
+also splits wide partitions. Only clients write to the watched tables themselves.")]
     Run,
     /// Split wide partitions in the background, without serving drivers
     #[command(after_help = "\
 Example:
   narrows worker --config /etc/narrows.toml
 
-Any number of workers share the work, and any of them may die: the progress of each split is in the
-control keyspace. SIGTERM saves a checkpoint of the splits in progress and exits 0. A worker works
-whatever pipeline.enabled says; that setting is for `narrows run`.
+Any number of workers share the work. The control keyspace holds the progress of each split, so if a
+worker dies, another one continues from the last checkpoint. SIGTERM saves a checkpoint of the
+splits in progress and exits 0. A worker ignores pipeline.enabled, which is a setting for `narrows
+run`. On the host of a proxy it needs an admin.listen of its own.
 
-Changes: writes split tables beside the watched tables, and the control keyspace. Originals are
-only read.")]
+Changes: writes the control keyspace, and split tables in the keyspaces of the watched tables. It
+only reads the originals.")]
     Worker,
     #[command(flatten)]
     Tool(Tool),
@@ -109,7 +110,9 @@ Example:
   narrows check --config /etc/narrows.toml
 
 Prints every mistake, one per line with the name of the setting, and exits 64. Without mistakes, it
-shows what would run and which nodes answer, and exits 0.
+shows what would run, connects to the cluster, lists its nodes and exits 0; it exits 69 if the
+cluster is unavailable or too old. It does not look at the watched tables: `narrows splits add
+--dry-run` does.
 
 Changes: nothing; it binds no port.")]
     Check,
@@ -117,14 +120,14 @@ Changes: nothing; it binds no port.")]
     #[command(subcommand, arg_required_else_help = true)]
     Schema(schema::SchemaCommand),
     Explain(explain::Explain),
-    /// List, follow, add, find, roll back or pause splits
+    /// List, show, follow, add, find, roll back, pause or resume splits
     #[command(subcommand, arg_required_else_help = true)]
     Splits(splits::SplitsCommand),
     Verify(verify::Verify),
     Mode(mode::ModeArguments),
 }
 
-/// Runs a command, and returns what it prints.
+/// Runs a command and returns its output.
 pub async fn run(config: &Config, tool: &Tool) -> anyhow::Result<String> {
     let run = async {
         match tool {
@@ -155,7 +158,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Cli, u8> {
     })
 }
 
-/// Writes to stdout. A reader that went away, as in `narrows check | head -1`, is no reason to fail.
+/// Writes to stdout. Ignores errors, because the reader may have gone away, as in `narrows check | head -1`.
 pub fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -1,11 +1,11 @@
-//! `narrows mode`: shows or changes how far Narrows goes with a table. Every proxy follows within a poll.
+//! `narrows mode`: shows or changes the mode of a table. Every proxy follows at its next poll.
 
 use clap::Args;
 
 use super::control::{Control, no_longer_watched};
 use crate::watched::{Mode, WatchedTable};
 
-/// Show or change how far Narrows goes with a table: off, detect or serve
+/// Show or change the mode of a table: off, detect or serve
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -17,9 +17,9 @@ Examples:
   detect  wide partitions are found and reported; the originals answer all reads
   serve   wide partitions are split, and their reads are answered from the splits
 
-Changes: one row of the control keyspace, which all proxies follow within a poll. It asks for no
-confirmation, because nothing is lost: splits stay as they are in every mode, writes to them are
-checked in every mode, and mode serve reads them again at once.")]
+Changes: one row of the control keyspace; all proxies follow at their next poll, in about a second.
+The command does not ask for confirmation, because nothing is lost: splits stay as they are in every
+mode, writes to them are checked in every mode, and in mode serve they are read again at once.")]
 pub struct ModeArguments {
     /// keyspace.table, spelled as in Cassandra
     pub table: String,
@@ -30,7 +30,7 @@ pub struct ModeArguments {
 
 fn parse(text: &str) -> Result<Mode, String> {
     let names = Mode::ALL.map(Mode::as_str).join(", ");
-    Mode::parse(text).ok_or_else(|| format!("there are {names}"))
+    Mode::parse(text).ok_or_else(|| format!("the modes are {names}"))
 }
 
 pub(super) async fn mode(control: &Control<'_>, command: &ModeArguments) -> anyhow::Result<String> {
@@ -49,7 +49,7 @@ fn shown(table: &WatchedTable) -> String {
     let (name, mode, meaning) = (&table.name, table.mode.as_str(), meaning(table.mode));
     let paused = match table.paused {
         true => format!(
-            "and paused: no split begins another stage until: narrows splits resume {name}\n"
+            "it is paused: no split begins another stage; to continue: narrows splits resume {name}\n"
         ),
         false => String::new(),
     };
@@ -72,7 +72,7 @@ fn changed(table: &WatchedTable, mode: Mode) -> String {
     }
     let stays = match mode {
         Mode::Off | Mode::Detect => {
-            "splits stay as they are, writes to them are checked as before, and mode serve reads them again"
+            "splits stay as they are, writes to them are checked as before, and in mode serve they are read again"
         }
         Mode::Serve => "splits in service are read from now on; writes are checked as before",
     };
@@ -80,7 +80,7 @@ fn changed(table: &WatchedTable, mode: Mode) -> String {
     format!(
         "{name} changed from mode {before} to {after}: {}\n\
          {stays}\n\
-         proxies follow within a poll, about a second; this overrides the mode in their configuration files\n",
+         proxies follow at their next poll, in about a second; this overrides the mode in their configuration files\n",
         meaning(mode)
     )
 }
@@ -98,7 +98,7 @@ mod tests {
             "p.t is in mode serve: wide partitions are found and split, and their reads are answered from the splits\n"
         );
         table.paused = true;
-        assert!(shown(&table).ends_with("until: narrows splits resume p.t\n"));
+        assert!(shown(&table).ends_with("to continue: narrows splits resume p.t\n"));
         assert_eq!(changed(&table, Mode::Serve), shown(&table));
     }
 
@@ -108,8 +108,8 @@ mod tests {
         assert_eq!(
             changed(&table, Mode::Off),
             "p.t changed from mode serve to off: nothing is found or split; the originals answer all reads\n\
-             splits stay as they are, writes to them are checked as before, and mode serve reads them again\n\
-             proxies follow within a poll, about a second; this overrides the mode in their configuration files\n"
+             splits stay as they are, writes to them are checked as before, and in mode serve they are read again\n\
+             proxies follow at their next poll, in about a second; this overrides the mode in their configuration files\n"
         );
     }
 }

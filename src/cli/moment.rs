@@ -1,15 +1,17 @@
-//! Times and spans of time as commands print them: in UTC, because operators of one cluster sit in several time zones. Pure.
+//! Times and spans of time as commands print them: in UTC, because operators of one cluster sit in several time zones.
+//! Pure.
 
 use std::time::Duration;
 
 /// `2026-11-16` from days since 1970; `None` outside the years 1 to 9999.
 pub(super) fn day(days: i64) -> Option<String> {
-    /// 0001-01-01 and 9999-12-31.
+    /// From 0001-01-01 to 9999-12-31.
     const WRITTEN: std::ops::RangeInclusive<i64> = -719_162..=2_932_896;
     if !WRITTEN.contains(&days) {
         return None;
     }
-    // Counted from the first of March of the year 0, so that a leap day is the last of its year; 146,097 days are 400 years.
+    // Counted from the first of March of the year 0, so that a leap day is the last of its year; 146,097 days are 400
+    // years.
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
     let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;

@@ -1,4 +1,4 @@
-//! `narrows schema`: prints or creates the control keyspace, and moves a watched table to more shards.
+//! `narrows schema`: prints or creates the control keyspace, and moves a watched table to another number of shards.
 
 use anyhow::ensure;
 use clap::{Args, Subcommand};
@@ -18,10 +18,10 @@ Example:
   narrows schema print --config narrows.toml > control.cql
   cqlsh -f control.cql
 
-The name of the keyspace and its replication come from [control]; without control.replication,
-the CQL has a default with a comment.
+The name of the keyspace and its replication come from [control]. Without control.replication, the
+CQL has a default replication, and a comment says how to choose it.
 
-Changes: nothing, and needs no cluster. Every statement it prints is IF NOT EXISTS.")]
+Changes: nothing, and it needs no cluster. Every statement that it prints has IF NOT EXISTS.")]
     Print,
     /// Create missing parts of the control keyspace, and check the rest
     #[command(after_help = "\
@@ -31,30 +31,32 @@ Example:
 Logs in with the role in upstream.username, which needs CREATE only for missing parts. Without
 control.replication, a new keyspace is replicated like the keyspace of the first [[table]].
 
-Changes: creates missing tables and types of the control keyspace. Alters and drops nothing: if
-an existing table differs from what Narrows needs, it names the difference and exits 78.")]
+Changes: creates the control keyspace, its tables and its types, where they are missing. It alters
+and drops nothing: if an existing table differs from what Narrows needs, the command names the
+difference and exits 78.")]
     Apply,
     Reshard(Reshard),
 }
 
-/// Move a watched table with very many splits to more shards
+/// Move a watched table with very many splits to another number of shards
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   narrows schema reshard plant.reading 256
 
-16 shards are right up to about a million splits, 256 up to ten million.
+Shards are the partitions of the control keyspace that record the splits of a table. 16 shards are
+enough for about a million splits, 256 for ten million.
 
-Changes: all splits of the table go out of service, and workers make them anew in time; until
-then the originals answer. This cannot be undone: a table never returns to a number of shards
-that it had. It asks first; without a terminal it refuses unless --yes is given.")]
+Changes: all splits of the table go out of service, and workers make them again in time; until then
+the originals answer. This cannot be undone: a table never returns to a number of shards that it
+had. The command asks first; without a terminal it refuses unless --yes is given.")]
 pub struct Reshard {
     /// keyspace.table, spelled as in Cassandra
     pub table: String,
-    /// A power of two up to 4096 that the table never had
+    /// The new number of shards: a power of two up to 4096 that the table never had
     #[arg(value_parser = clap::value_parser!(u32).range(1..=i64::from(SHARDS_MAX)))]
     pub shards: u32,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub yes: bool,
 }
@@ -63,7 +65,7 @@ pub(super) async fn run(config: &Config, command: &SchemaCommand) -> anyhow::Res
     match command {
         SchemaCommand::Print => Ok(print(config)),
         SchemaCommand::Apply => {
-            // Whatever control.enabled and control.apply_schema say: an operator asked for it.
+            // Ignores control.enabled and control.apply_schema, because an operator asked for it.
             let session = connect::connect(config).await?;
             let applied = schema::apply(&session, &config.control, &config.tables).await?;
             Ok(report(&applied))
@@ -84,21 +86,21 @@ async fn reshard(config: &Config, command: &Reshard) -> anyhow::Result<String> {
         "{shards} is not a power of two, such as 16 or 256"
     );
     let control = Control::open(config).await?;
-    // Also a table with a number of shards that this version cannot follow.
+    // The table may have a number of shards that this version cannot follow.
     let row = control.watched(table).await?;
     let before = row.table.shards;
     if before == *shards {
-        return Ok(format!("{table} has {shards} shards already\n"));
+        return Ok(format!("{table} already has {shards} shards\n"));
     }
     let consequences = format!(
         "All splits of {table} go out of service, and the table moves from {before} to {shards} shards.\n\
-         The originals answer all reads, as slowly as before, until workers have made the splits anew.\n\
+         The originals answer all reads, as slowly as before, until workers have made the splits again.\n\
          This cannot be undone: the table never returns to {before} shards.\n"
     );
     confirm(*yes, &consequences)?;
     control.store.reshard(&row, *shards).await?;
     Ok(format!(
-        "{table} moved from {before} to {shards} shards; its splits are out of service and are made anew in time\n"
+        "{table} moved from {before} to {shards} shards; its splits are out of service, and workers make them again in time\n"
     ))
 }
 
@@ -107,7 +109,7 @@ fn report(applied: &Applied) -> String {
         .existed
         .iter()
         .map(|name| format!("existed  {name}\n"));
-    let made = applied.made.iter().map(|name| format!("made     {name}\n"));
+    let made = applied.made.iter().map(|name| format!("created  {name}\n"));
     let mut out: String = existed.chain(made).collect();
     if let Some(replication) = &applied.replication {
         out.push_str(&format!("replication of the keyspace is {replication}\n"));
@@ -141,7 +143,7 @@ mod tests {
         };
         assert_eq!(
             report(&applied),
-            "existed  keyspace n\nexisted  table n.a\nmade     table n.b\n\
+            "existed  keyspace n\nexisted  table n.a\ncreated  table n.b\n\
              the control keyspace is complete\n"
         );
     }

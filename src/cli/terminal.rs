@@ -1,4 +1,4 @@
-//! The terminal: how wide it is, and the line that shows how far a command is while it reads.
+//! The terminal: its width, and a progress line for commands that read for a long time.
 
 use std::cell::Cell;
 use std::io::{IsTerminal, stderr, stdout};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 const REDRAW_EVERY: Duration = Duration::from_millis(200);
 const TELL_EVERY: Duration = Duration::from_secs(30);
 
-/// The columns of the terminal that stdout is. `None`: stdout is a file or a pipe, which gets whole lines.
+/// The width of the terminal at stdout, in columns. `None`: stdout is a file or a pipe, which gets whole lines.
 pub(super) fn width() -> Option<usize> {
     let out = stdout();
     if !out.is_terminal() {
@@ -42,7 +42,7 @@ impl Live {
         self.began.elapsed()
     }
 
-    /// Shows the line if it is time to.
+    /// Shows the line if the last one is old enough.
     pub(super) fn show(&self, line: impl FnOnce() -> String) {
         let every = match self.is_terminal {
             true => REDRAW_EVERY,

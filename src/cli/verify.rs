@@ -1,6 +1,6 @@
-//! `narrows verify`: compares splits in service with their originals now, as a worker does, at the pace of its throttle. A
-//! split that differs goes out of service, and its table to mode `detect`, unless `--dry-run`. Reads originals and buckets,
-//! and writes neither; Ctrl-C ends it with what it has found.
+//! `narrows verify`: compares splits in service with their originals now, as a worker does, at the pace of its
+//! throttle. Takes a split that differs out of service and sets its table to mode `detect`, unless `--dry-run` is
+//! given. Reads originals and buckets, and writes neither; Ctrl-C ends it and keeps what it found.
 
 use std::collections::BTreeSet;
 
@@ -36,16 +36,17 @@ Examples:
   narrows verify --json | jq -r 'select(.result != \"equal\") | .key | join(\",\")'
 
 Reads both sides at consistency ALL and compares them cell by cell, as a worker does before a split
-goes into service and every pipeline.audit_every after, with the pauses of pipeline.throttle. A
-difference is read again for half a minute. If it stays, an application wrote around the proxies.
-Ctrl-C ends it with what it has found.
+goes into service and every pipeline.audit_every afterwards, with the pauses of pipeline.throttle.
+It reads a difference again for half a minute. If the difference remains, an application wrote
+around the proxies. Ctrl-C ends the command and keeps what it found.
 
-Changes: nothing while all splits are equal. A split that differs goes out of service at once and
-its table to mode detect, without a question, because its answers are wrong; --dry-run only reports.
-Undo, once nothing writes around the proxies: narrows mode plant.reading serve. The other splits are
-read again at once; the one that differed is copied again when it is found wide.
+Changes: nothing if all splits equal their originals. If a split differs, its answers are wrong: the
+command takes it out of service at once and sets its table to mode detect, without asking first;
+--dry-run only reports. Undo, once nothing writes around the proxies any more: narrows mode
+plant.reading serve. The other splits are then read again at once; the one that differed is copied
+again when it is found wide again.
 
-Exit code 65: a split differs. 69: a split could not be compared, for instance with a node down.")]
+Exit code 65: a split differs. 69: a split could not be compared, perhaps because a node is down.")]
 pub struct Verify {
     /// keyspace.table, spelled as in Cassandra; without it, all watched tables
     pub table: Option<String>,
@@ -55,7 +56,7 @@ pub struct Verify {
     /// Only report: splits that differ stay in service
     #[arg(long, visible_alias = "report-only")]
     pub dry_run: bool,
-    /// One JSON object per line
+    /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,
     /// How the key is written: CQL literals, or the whole serialized key as 0x…
@@ -95,7 +96,7 @@ struct Seen {
     bytes: u64,
     /// The splits that are not equal or were not compared, in order.
     others: Vec<Compared>,
-    /// The number of splits that went out of service meanwhile.
+    /// The number of splits that went out of service before they were compared.
     passed: usize,
     is_whole: bool,
 }
@@ -166,7 +167,7 @@ pub(super) async fn verify(control: &Control<'_>, command: &Verify) -> anyhow::R
         (differing, _) => (
             exit::DIFFERENCE,
             format!(
-                "{} in service did not equal the original",
+                "{} in service found to differ from the original",
                 counted(differing, "split")
             ),
         ),
@@ -187,7 +188,7 @@ async fn named(control: &Control<'_>, command: &Verify) -> anyhow::Result<SplitI
             let state = standing.state.as_str();
             bail!("{name} is {state}, not in service: {nothing}")
         }
-        None => bail!("no split of {name} is known; {nothing}"),
+        None => bail!("no split of {name} is known: {nothing}"),
     }
 }
 
@@ -210,14 +211,14 @@ async fn in_service(control: &Control<'_>, table: Option<&str>) -> anyhow::Resul
 }
 
 impl Comparing<'_> {
-    /// Until the last split, or Ctrl-C.
+    /// Compares until the last split, or Ctrl-C.
     async fn all(
         &self,
         ids: &[SplitId],
         mut leaving: Signal,
         seen: &mut Seen,
     ) -> anyhow::Result<()> {
-        // Splits of one table follow one another, so its schema is read once.
+        // The splits of a table are adjacent, so its schema is read once.
         for of_table in ids.chunk_by(|one, next| one.table == next.table) {
             let schema = match of_table.first() {
                 Some(first) => self.control.store.describe(&first.table).await?.schema,
@@ -258,7 +259,9 @@ impl Comparing<'_> {
         let key = columns.show(&id.key);
         let verdict = match schema {
             Some(schema) => self.compare(id, generation, schema, (seen, &key)).await?,
-            None => Verdict::NotCompared("the original is gone, or is being changed".to_owned()),
+            None => Verdict::NotCompared(
+                "the original is gone, or Narrows does not understand its schema".to_owned(),
+            ),
         };
         let verdict = match verdict {
             Verdict::Differs { reason, .. } => match self.differs(id, generation, &reason).await? {
@@ -305,7 +308,7 @@ impl Comparing<'_> {
             generation,
         };
         let Some(layout) = self.control.store.read_layout(&layout).await? else {
-            return Ok(Verdict::NotCompared("it has no layout".to_owned()));
+            return Ok(Verdict::NotCompared("its layout is missing".to_owned()));
         };
         let before = self.live.elapsed();
         let verification = Verification {
@@ -344,7 +347,7 @@ impl Comparing<'_> {
     }
 }
 
-/// One comparison for programs.
+/// One comparison as a JSON object.
 #[derive(Serialize)]
 struct Row<'a> {
     table: String,
@@ -390,10 +393,10 @@ impl<'a> Row<'a> {
     }
 }
 
-/// What it will do, before it reads anything.
+/// Announces what the command does, before it reads anything.
 fn heading(splits: usize) -> String {
     let splits = counted(splits, "split");
-    format!("compares {splits} in service with the original at consistency ALL; Ctrl-C ends it\n")
+    format!("comparing {splits} in service with the original at consistency ALL; Ctrl-C ends it\n")
 }
 
 /// One finding, printed at once.
@@ -412,7 +415,7 @@ fn told(one: &Compared) -> String {
     }
 }
 
-/// What was compared, what differs, and what follows.
+/// What was compared, what differs, and the consequences.
 fn compose(seen: &Seen, dry_run: bool) -> String {
     if seen.splits == 0 {
         return "no split is in service, so there is nothing to compare\n".to_owned();
@@ -454,13 +457,13 @@ fn consequences(seen: &Seen, dry_run: bool) -> String {
             Some(Demoted::Now(mode)) => {
                 let mode = mode.map_or("unwatched", Mode::as_str);
                 text.push_str(&format!(
-                    "{table} is in mode {mode} now: the originals answer all its reads, and nothing of it is split\n\
-                     find out who writes around the proxies, then: narrows mode {table} serve\n"
+                    "{table} is in mode {mode} now: the originals answer all its reads, and no more partitions are split\n\
+                     find out who writes around the proxies, then run: narrows mode {table} serve\n"
                 ));
             }
             _ if dry_run => text.push_str(&format!(
-                "nothing was changed: reads of {table} are still answered from its splits; without --dry-run \
-                 those that differ go out of service, and the table to mode detect\n"
+                "nothing was changed: reads of {table} are still answered from its splits; without --dry-run, \
+                 splits that differ go out of service and the table goes to mode detect\n"
             )),
             _ => {}
         }

@@ -1,12 +1,12 @@
-//! What differs between two configurations, for SIGHUP: some settings take effect at once, the rest after a restart.
+//! Compares two configurations for SIGHUP: some settings take effect at once, the others after a restart.
 
 use std::collections::BTreeSet;
 
 use super::{Config, Control};
 use crate::watched::WatchedTable;
 
-/// The names of the settings that differ: `(reloadable, needs_restart)`. The content of TLS files may have changed behind
-/// equal names, so whoever reloads reads those files again in any case.
+/// The names of the settings that differ: `(reloadable, needs_restart)`. The content of TLS files may have changed
+/// under the same names, so a reload reads those files again in any case.
 pub fn changed_without_restart(old: &Config, new: &Config) -> (Vec<String>, Vec<String>) {
     let mut changes = Changes::default();
     compare_client(&mut changes, old, new);
@@ -19,7 +19,7 @@ pub fn changed_without_restart(old: &Config, new: &Config) -> (Vec<String>, Vec<
     (changes.reloadable, changes.needs_restart)
 }
 
-/// The running configuration with what a reload may change taken from a fresh one.
+/// The running configuration, with the reloadable settings taken from a fresh one.
 pub fn with_reloadable(running: &Config, fresh: &Config) -> Config {
     let mut taken = running.clone();
     taken.log.level.clone_from(&fresh.log.level);
@@ -31,7 +31,8 @@ pub fn with_reloadable(running: &Config, fresh: &Config) -> Config {
     }
     if let (Some(taken), Some(fresh)) = (&mut taken.upstream.tls, &fresh.upstream.tls) {
         taken.ca.clone_from(&fresh.ca);
-        // Its identity would be every client's: that needs the restart which shared_identity needs.
+        // All clients share the identity of this certificate, so it is reloaded only if shared_identity is in force;
+        // switching that on needs a restart.
         if running.upstream.shared_identity {
             taken
                 .certificate_and_key
@@ -61,7 +62,7 @@ impl Changes {
     }
 }
 
-/// Other files are reloadable; switching TLS on or off is not.
+/// The names of TLS files are reloadable; switching TLS on or off needs a restart.
 fn compare_client(changes: &mut Changes, old: &Config, new: &Config) {
     let (old, new) = (&old.client, &new.client);
     changes.restart("client.listen", &old.listen, &new.listen);
@@ -199,7 +200,7 @@ fn compare_control(changes: &mut Changes, old: &Control, new: &Control) {
     changes.restart("control.snapshot_directory", directory.0, directory.1);
 }
 
-/// By name, since entries may change their order without meaning anything.
+/// Compares entries by name, because their order has no meaning.
 fn compare_tables(changes: &mut Changes, old: &[WatchedTable], new: &[WatchedTable]) {
     let names: BTreeSet<_> = old.iter().chain(new).map(|table| &table.name).collect();
     for name in names {

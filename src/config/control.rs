@@ -6,7 +6,7 @@ use super::reader::Section;
 use super::sections::{WAIT_MAX, wait_from};
 use super::{Control, show_duration, values};
 
-/// A proxy that misses one poll must not stop writes, so its knowledge lives for at least two.
+/// Minimum of `max_staleness` in polls: a proxy that misses one poll must not stop writes.
 const POLLS_OF_STALENESS: u32 = 2;
 
 const POLL_MIN: Duration = Duration::from_millis(50);

@@ -5,9 +5,9 @@ use std::fmt;
 /// One mistake: where it is, what was found there, and what should be there instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
-    /// `section.key`, a section, a variable or a file.
+    /// `section.key`, or the name of a section, a variable or a file.
     pub setting: String,
-    /// The value as written; absent where there is none, or where it is secret.
+    /// The value as written; `None` if there is none, or if it is secret.
     pub value: Option<String>,
     pub problem: String,
 }
@@ -31,7 +31,7 @@ impl fmt::Display for Mistake {
     }
 }
 
-/// All mistakes of one configuration, at least one.
+/// All mistakes in one configuration; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistakes(pub(super) Vec<Mistake>);
 

@@ -1,9 +1,9 @@
-//! The configuration: what an operator may set, typed and checked.
+//! The configuration: everything that an operator can set, typed and checked.
 //!
-//! One TOML file, then `NARROWS__SECTION__KEY` variables over it. `reader` collects every mistake of both, `sections`
-//! turns what was read into the structs below, `changes` says which of them a running proxy can take over.
-//! Nothing here binds a port or opens a connection; files that settings name are looked at, so that a wrong path is
-//! found before anything starts.
+//! Settings come from one TOML file; `NARROWS__SECTION__KEY` variables override them. `reader` collects every mistake
+//! in both, `sections` turns the settings into the structs below, and `changes` says which of them a running proxy can
+//! reload. Nothing here binds a port or opens a connection. Files that settings name are opened, so that a wrong path
+//! is found before anything starts.
 
 mod changes;
 mod control;
@@ -30,7 +30,7 @@ pub(crate) use units::{show_bytes, show_duration};
 use crate::schema::replication::Replication;
 use crate::watched::WatchedTable;
 
-/// Every setting, checked. `Config::default()` is what runs without a file and without variables.
+/// Every setting, checked. `Config::default()` applies without a file and without variables.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Config {
     pub client: Client,
@@ -41,7 +41,7 @@ pub struct Config {
     pub log: Log,
     pub runtime: Runtime,
     pub control: Control,
-    /// `None`: no cache that a fleet shares.
+    /// `None`: the proxies share no cache.
     pub redis: Option<RedisSettings>,
     pub pipeline: Pipeline,
     /// The `[[table]]` entries, each table once.
@@ -49,7 +49,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the file, if one is named, and the variables over it; on failure names every mistake at once.
+    /// Reads the file, if there is one, and then the variables, which override it. `Err` lists every mistake.
     pub fn load(
         path: Option<&Path>,
         environment: impl Iterator<Item = (String, String)>,
@@ -65,8 +65,8 @@ impl Config {
     }
 }
 
-/// The variables of this process, for [`Config::load`]. Text that is not UTF-8 cannot be a setting of ours, and must
-/// not stop the start either, so it is passed on with replacement characters.
+/// The environment variables of this process, for [`Config::load`]. Text that is not UTF-8 cannot be one of our
+/// settings, but must not prevent the start either, so it is passed on with replacement characters.
 pub fn environment() -> impl Iterator<Item = (String, String)> {
     let lossy = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
     std::env::vars_os().map(move |(name, value)| (lossy(name), lossy(value)))
@@ -80,12 +80,12 @@ pub struct Client {
     pub tls: Option<ClientSideTls>,
 }
 
-/// The certificate shown to drivers.
+/// TLS towards drivers, with the certificate that the proxy presents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientSideTls {
     pub certificate: PathBuf,
     pub key: PathBuf,
-    /// When set, a driver must show a certificate signed by one of these authorities.
+    /// If set, a driver must present a certificate signed by one of these authorities.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -107,7 +107,7 @@ pub struct Upstream {
 /// A host name or address of Cassandra, not yet resolved.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ContactPoint {
-    /// Without brackets, also for IPv6.
+    /// Without brackets, even for IPv6.
     pub host: String,
     pub port: u16,
 }
@@ -153,20 +153,20 @@ impl fmt::Debug for Secret {
 /// TLS towards Cassandra, and towards Redis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpstreamTls {
-    /// Required: the proxy runs in an empty root, where the system has no authorities to offer.
+    /// Required, because the proxy may run in an empty root file system without any authorities.
     pub ca: PathBuf,
-    /// The certificate shown; to Cassandra only together with `shared_identity`.
+    /// The certificate that the proxy presents; for Cassandra only together with `shared_identity`.
     pub certificate_and_key: Option<(PathBuf, PathBuf)>,
     pub verify_hostname: bool,
 }
 
-/// `[topology]`: what drivers are told about the cluster.
+/// `[topology]`: what drivers learn about the cluster.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Topology {
     pub mode: TopologyMode,
-    /// `single` only: the address told to drivers, where it differs from the one they connected to.
+    /// `single` only: the address that drivers see, if it differs from the one they connected to.
     pub advertise: Option<SocketAddr>,
-    /// `mirror` only: where the nodes' addresses are mirrored.
+    /// `mirror` only: the network of the mirrored addresses.
     pub network: Network,
 }
 
@@ -207,11 +207,11 @@ pub struct Limits {
     pub connections: usize,
     pub request_bytes: usize,
     pub prepared_statements: usize,
-    /// Where pages of watched tables are cut short; `None`: nowhere.
+    /// Size at which pages of watched tables are cut short; `None`: they are not.
     pub max_page_bytes: Option<usize>,
     pub idle_timeout: Duration,
     pub handshake_timeout: Duration,
-    /// Zero: in-flight requests are not waited for.
+    /// Zero: the proxy does not wait for requests in flight.
     pub drain_timeout: Duration,
     /// Zero: replies to schema changes are not held.
     pub schema_agreement_timeout: Duration,
@@ -247,55 +247,57 @@ pub struct Runtime {
 /// `[control]`: the keyspace that says what is split.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Control {
-    /// Off: a plain relay that makes no keyspace. On by default where there is a `[[table]]`.
+    /// Off: a plain relay that creates no keyspace. On by default if there is a `[[table]]`.
     pub enabled: bool,
     /// As Cassandra spells it: without quotes, with its capitals.
     pub keyspace: String,
-    /// `None`: like the first watched table's keyspace.
+    /// `None`: the same as for the keyspace of the first watched table.
     pub replication: Option<Replication>,
-    /// Whether what is missing of the keyspace is made at the start.
+    /// Whether to create missing parts of the keyspace at the start.
     pub apply_schema: bool,
     pub poll_interval: Duration,
     /// At least twice `poll_interval`.
     pub max_staleness: Duration,
     pub layout_cache_bytes: usize,
-    /// Where filters are kept over a restart; `None`: nowhere.
+    /// Directory in which filters survive a restart; `None`: they are not saved.
     pub snapshot_directory: Option<PathBuf>,
 }
 
 /// `[pipeline]`: the background work that splits partitions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pipeline {
-    /// `narrows worker` runs it in any case.
+    /// For `narrows run` only; `narrows worker` always splits.
     pub enabled: bool,
-    /// Those that are read, copied or compared.
+    /// Number of partitions that may be read, copied or compared at the same time.
     pub splits_at_a_time: usize,
-    /// `None`: as much as the throttle allows.
+    /// `None`: only the throttle limits the rate.
     pub bytes_per_second: Option<u64>,
-    /// Whether to hold back when the cluster becomes slow.
+    /// Whether to send small requests with pauses in between, which grow when the cluster becomes slow.
     pub throttle: bool,
-    /// A worker that died is noticed after so long.
+    /// Time after which other workers take over the work of one that died.
     pub lease: Duration,
-    /// How long a guard waits before the copy begins; `None`: as long as the cluster's timeouts ask for.
+    /// How long a guard waits before the copy begins; `None`: derived from `max_staleness` and the cluster's write
+    /// timeout.
     pub settle: Option<Duration>,
-    /// Since a split in service was compared with its original until that is done again; `None`: not again.
+    /// Interval between comparisons of a split in service with its original; `None`: no further comparison after the
+    /// first.
     pub audit_every: Option<Duration>,
-    /// How often nodes are asked for their largest partitions; `None`: never.
+    /// Interval at which nodes are asked for their largest partitions; `None`: never.
     pub poll_top_partitions: Option<Duration>,
 }
 
-/// `[redis]`: the cache that a fleet shares.
+/// `[redis]`: the cache that all proxies share.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RedisSettings {
-    /// Without brackets, also for IPv6.
+    /// Without brackets, even for IPv6.
     pub host: String,
     pub port: u16,
-    /// `None` beside a password: the user that Redis calls default.
+    /// `None` with a password: Redis' default user.
     pub username: Option<String>,
     pub password: Option<Secret>,
     pub database: i64,
     pub tls: Option<UpstreamTls>,
-    /// For one request, connecting included.
+    /// Limit for one request, including the connect.
     pub timeout: Duration,
     pub entry_ttl: Duration,
 }

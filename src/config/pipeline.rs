@@ -6,14 +6,14 @@ use super::reader::Section;
 use super::sections::WAIT_MAX;
 use super::{Pipeline, values};
 
-/// It is renewed at a third of it.
+/// Workers renew a lease after a third of its time.
 const LEASE_MIN: Duration = Duration::from_secs(3);
-/// More at a time would only wait for each other.
+/// More splits at a time would only wait for each other.
 const SPLITS_MAX: usize = 64;
-/// More often would only be a load.
+/// More frequent comparisons would only add load.
 const AUDIT_MIN: Duration = Duration::from_secs(1);
 const AUDIT_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
-/// Nodes write their lists every hour at most.
+/// Shorter intervals are useless anyway: nodes update their lists at most once an hour.
 const POLL_MIN: Duration = Duration::from_secs(1);
 
 impl Default for Pipeline {

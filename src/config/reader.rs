@@ -1,8 +1,8 @@
-//! Walks the file and the variables and collects every mistake instead of stopping at the first.
+//! Reads the file and the variables, and collects every mistake instead of stopping at the first.
 //!
-//! A setting is known because `sections` asks for it, so the list of known names cannot fall behind the code; whatever
-//! nobody asked for is unknown and gets a suggestion. Values of secret settings never appear in a mistake.
-//! Each `[[table]]` is a section of its own, named by its place: `table[1]` is the first. Variables do not reach into it.
+//! A setting is known because `sections` asks for it, so the list of known names cannot fall behind the code. A setting
+//! that nothing asks for is unknown and gets a suggestion. Values of secret settings never appear in a mistake.
+//! Each `[[table]]` is a section of its own, named by its position: `table[1]` is the first. Variables cannot set it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,26 +16,27 @@ const VARIABLE_PREFIX: &str = "NARROWS__";
 /// Settings whose value is never shown.
 const SECRET_KEYS: [&str; 1] = ["password"];
 
-/// One value as written, and the variable it came from, if not from the file.
+/// One value as written, and the variable that it came from; `None` if it came from the file.
 pub(super) struct Setting {
     value: Value,
     variable: Option<String>,
 }
 
-/// Settings read and not asked for yet, names asked for, mistakes found.
+/// The settings that were found, the names that were asked for, and the mistakes.
 #[derive(Default)]
 pub(super) struct Reader {
     found: BTreeMap<String, BTreeMap<String, Setting>>,
-    /// Written as `[[name]]` or as a list, and not asked for yet.
+    /// Sections written as `[[name]]` or as a list that were not asked for yet.
     lists: BTreeMap<String, Vec<Value>>,
     known: BTreeMap<String, Vec<&'static str>>,
-    /// Names whose sections come as `[[name]]`, any number of them.
+    /// Names of sections that are written as `[[name]]`, any number of times.
     known_lists: Vec<&'static str>,
     mistakes: Vec<Mistake>,
 }
 
 impl Reader {
-    /// A file that is no TOML at all is the only mistake reported alone: nothing in it can be trusted.
+    /// A file that cannot be read, or is not TOML, is the only mistake that is reported alone: it has no usable
+    /// settings.
     pub(super) fn read_file(&mut self, path: &Path) -> Result<(), Mistakes> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
@@ -71,13 +72,13 @@ impl Reader {
             }
             Value::Array(items) => drop(self.lists.insert(section, items)),
             _ => {
-                let problem = "stands outside of a section; put it below its [section] header";
+                let problem = "is outside of any section; put it below its [section] header";
                 self.mistakes.push(Mistake::new(section, problem));
             }
         }
     }
 
-    /// Variables replace what the file says.
+    /// Variables override the file.
     pub(super) fn read_environment(&mut self, variables: impl Iterator<Item = (String, String)>) {
         for (variable, value) in variables {
             let Some(name) = variable.strip_prefix(VARIABLE_PREFIX) else {
@@ -106,7 +107,7 @@ impl Reader {
         Section { reader: self, name }
     }
 
-    /// The names of the sections written as `[[name]]`, in their order.
+    /// The names of the sections written as `[[name]]`, in the order of the file.
     pub(super) fn entries(&mut self, name: &'static str) -> Vec<String> {
         self.known_lists.push(name);
         let items = self.lists.remove(name).unwrap_or_default();
@@ -133,7 +134,7 @@ impl Reader {
         self.known.values().flatten().copied()
     }
 
-    /// Reports what nobody asked for; fails if there was any mistake.
+    /// Reports settings that nothing asked for; fails if there was any mistake.
     pub(super) fn finish(mut self) -> Result<(), Mistakes> {
         for (name, _) in std::mem::take(&mut self.lists) {
             let mistake = self.unknown_list(&name);
@@ -168,11 +169,11 @@ impl Reader {
 }
 
 impl Reader {
-    /// As one writes them: `[client]`, `[[table]]`.
+    /// The names of all known sections.
     fn sections(&self) -> Vec<&str> {
         let lists = self.known_lists.iter().copied();
         let single = self.known.keys().map(String::as_str);
-        // Entries of lists are known by their place, which nobody writes.
+        // Entries of lists are known by their position, as `table[1]`, which is not how a file names them.
         single
             .filter(|name| !name.ends_with(']'))
             .chain(lists)
@@ -197,7 +198,7 @@ impl Reader {
         Mistake::new(format!("[[{name}]]"), problem)
     }
 
-    /// Variables are reported each by its own name, the file's part once.
+    /// Reports each variable by its own name, and the section in the file once.
     fn unknown_section(&self, section: &str, settings: &BTreeMap<String, Setting>) -> Vec<Mistake> {
         let reached = |name: &&str| !self.known_lists.contains(name);
         let for_variables: Vec<&str> = self.sections().into_iter().filter(reached).collect();
@@ -208,7 +209,7 @@ impl Reader {
             .map(|(key, variable)| {
                 let offer = |section: &str| variable_name(section, key);
                 let suggestion = suggest(section, &for_variables, offer);
-                Mistake::new(variable, format!("is no setting; {suggestion}"))
+                Mistake::new(variable, format!("is not a setting; {suggestion}"))
             })
             .collect();
         if mistakes.len() < settings.len() || settings.is_empty() {
@@ -231,7 +232,7 @@ impl Section<'_> {
         &self.name
     }
 
-    /// Replaces the default in `target` if the setting is there and right.
+    /// Replaces the default in `target` if the setting is present and valid.
     pub(super) fn set<T>(
         &mut self,
         key: &'static str,
@@ -243,7 +244,7 @@ impl Section<'_> {
         }
     }
 
-    /// The setting, if it is there and right.
+    /// The setting, if it is present and valid.
     pub(super) fn optional<T>(
         &mut self,
         key: &'static str,
@@ -261,7 +262,7 @@ impl Section<'_> {
         }
     }
 
-    /// Whether the setting is written at all, right or wrong.
+    /// Whether the setting is present, valid or not.
     pub(super) fn has(&self, key: &str) -> bool {
         self.reader
             .found
@@ -269,7 +270,7 @@ impl Section<'_> {
             .is_some_and(|settings| settings.contains_key(key))
     }
 
-    /// Reports a mistake at this setting, with its value if it is written and not secret.
+    /// Reports a mistake in this setting, with its value if it is present and not secret.
     pub(super) fn mistake(&mut self, key: &str, problem: impl Into<String>) {
         let setting = self
             .reader
@@ -341,7 +342,7 @@ fn unknown_key(section: &str, key: &str, setting: &Setting, keys: &[&str]) -> Mi
             let offer = |key: &str| variable_name(section, key);
             Mistake::new(
                 variable,
-                format!("is no setting; {}", suggest(key, keys, offer)),
+                format!("is not a setting; {}", suggest(key, keys, offer)),
             )
         }
         None => {
@@ -351,7 +352,7 @@ fn unknown_key(section: &str, key: &str, setting: &Setting, keys: &[&str]) -> Mi
     }
 }
 
-/// `[table]` where any number of `[[table]]` is meant, or a variable that would have to name one of them.
+/// Mistakes for `[table]` in place of `[[table]]`, and for variables, which cannot say which `[[table]]` they mean.
 fn not_a_list(name: &str, settings: &BTreeMap<String, Setting>) -> Vec<Mistake> {
     let variables = settings
         .values()
@@ -380,7 +381,7 @@ fn suggest(wrong: &str, known: &[&str], offer: impl Fn(&str) -> String) -> Strin
         Some(name) if distance(name) <= typos_max(wrong) => {
             format!("did you mean {}?", offer(name))
         }
-        _ => format!("known are {}", known.join(", ")),
+        _ => format!("known names are {}", known.join(", ")),
     }
 }
 

@@ -9,7 +9,7 @@ use super::{RedisSettings, Secret, values};
 const TIMEOUT: Duration = Duration::from_millis(20);
 const ENTRY_TTL: Duration = Duration::from_secs(24 * 3600);
 
-/// Entries are kept for days; a year is as good as for ever.
+/// Entries are kept for days; a year is as good as forever.
 const ENTRY_TTL_MAX: Duration = Duration::from_secs(366 * 24 * 3600);
 
 pub(super) fn read(reader: &mut Reader) -> Option<RedisSettings> {
@@ -50,7 +50,7 @@ pub(super) fn read(reader: &mut Reader) -> Option<RedisSettings> {
     })
 }
 
-/// A password alone is right: it is that of the default user.
+/// A password without a username is valid: it is that of the default user.
 fn login(section: &mut Section<'_>) -> (Option<String>, Option<Secret>) {
     let username = section.optional("username", values::text);
     let password = section.optional("password", values::secret);
@@ -58,7 +58,7 @@ fn login(section: &mut Section<'_>) -> (Option<String>, Option<Secret>) {
     match (section.has("password"), section.has("password_file")) {
         (true, true) => section.mistake(
             "password_file",
-            "stands beside redis.password; keep one of them",
+            "is set together with redis.password; keep one of them",
         ),
         (false, false) if section.has("username") => section.mistake(
             "username",

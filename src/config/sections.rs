@@ -1,4 +1,4 @@
-//! The sections of the proxy with their defaults, its limits, and the rules between its settings.
+//! The sections of a proxy: their defaults, their limits, and the rules between their settings.
 //!
 //! `docker/narrows.toml` documents the same settings for operators; a test keeps the two equal.
 
@@ -16,10 +16,10 @@ use super::{
 /// Timers beyond a week are mistakes, and the bound keeps their arithmetic from overflowing.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// The protocol's own bound for one message is 256 MB, above which no setting makes sense.
+/// The protocol itself limits a message to 256 MB, so no larger setting makes sense.
 const REQUEST_BYTES: RangeInclusive<u64> = 4 << 10..=256 << 20;
 
-/// Less would be a row or two; more is no limit for a sidecar.
+/// A smaller page would hold a row or two; a larger one would not protect the memory of a sidecar.
 const PAGE_BYTES: RangeInclusive<u64> = 64 << 10..=128 << 20;
 
 const fn loopback(port: u16) -> SocketAddr {
@@ -97,7 +97,7 @@ impl Default for Log {
     }
 }
 
-/// Asks for every setting; what is missing or wrong keeps its default, and mistakes stay in the reader.
+/// Asks for every setting. A missing or wrong one keeps its default; mistakes stay in the reader.
 pub(super) fn read(reader: &mut Reader) -> Config {
     let entries = reader.entries("table");
     let control = control::read(reader.section("control"), !entries.is_empty());
@@ -160,7 +160,7 @@ fn upstream(mut section: Section<'_>) -> Upstream {
     if upstream.tls.is_some() && section.has("tls_certificate") && !upstream.shared_identity {
         section.mistake(
             "tls_certificate",
-            "would give every client the proxy's identity where Cassandra uses MutualTlsAuthenticator; remove it, or \
+            "would give every client the proxy's identity if Cassandra uses MutualTlsAuthenticator; remove it, or \
              accept that with upstream.shared_identity = true",
         );
     }
@@ -178,10 +178,10 @@ fn credentials(section: &mut Section<'_>) -> Option<Credentials> {
     ) {
         (_, true, true) => section.mistake(
             "password_file",
-            "stands beside upstream.password; keep one of them",
+            "is set together with upstream.password; keep one of them",
         ),
         (false, true, _) | (false, _, true) => {
-            section.mistake("username", "is missing beside the password; add it")
+            section.mistake("username", "is missing; the password needs one")
         }
         (true, false, false) => {
             section.mistake(
@@ -197,7 +197,7 @@ fn credentials(section: &mut Section<'_>) -> Option<Credentials> {
     })
 }
 
-/// `tls` and its files, towards Cassandra or Redis.
+/// The `tls` setting and its files, towards Cassandra or Redis.
 pub(super) fn tls_towards(section: &mut Section<'_>) -> Option<UpstreamTls> {
     let name = section.name().to_owned();
     let mut enabled = false;
@@ -244,8 +244,8 @@ fn certificate_and_key(
     let certificate = section.optional("tls_certificate", values::readable_file);
     let key = section.optional("tls_key", values::readable_file);
     match (section.has("tls_certificate"), section.has("tls_key")) {
-        (true, false) => section.mistake("tls_key", "is missing beside tls_certificate; add it"),
-        (false, true) => section.mistake("tls_certificate", "is missing beside tls_key; add it"),
+        (true, false) => section.mistake("tls_key", "is missing; tls_certificate needs it"),
+        (false, true) => section.mistake("tls_certificate", "is missing; tls_key needs it"),
         _ => {}
     }
     certificate.zip(key)

@@ -7,13 +7,13 @@ use super::{show_bytes, values};
 use crate::schema::names::TableName;
 use crate::watched::WatchedTable;
 
-/// Times of data, not of waiting: some tables have a partition a year.
+/// Limit for spans of data, which may be longer than waiting times: some tables have one partition per year.
 const SPAN_MAX: Duration = Duration::from_secs(3660 * 24 * 3600);
 
-/// A second is the unit in which they are stored.
+/// Spans are stored in seconds.
 const SPAN_MIN: Duration = Duration::from_secs(1);
 
-/// All entries whose table can be watched; mistakes stay in the reader.
+/// One table for each entry with a valid name; mistakes stay in the reader.
 pub(super) fn read(
     reader: &mut Reader,
     entries: Vec<String>,
@@ -23,12 +23,12 @@ pub(super) fn read(
     for entry in entries {
         let mut section = reader.section(entry);
         let name = name(&mut section, control_keyspace);
-        // Read in any case, so that all mistakes of an entry are reported.
+        // Read even without a valid name, so that all mistakes in an entry are reported.
         let placeholder = || TableName::new("", "");
         let table = settings(&mut section, name.clone().unwrap_or_else(placeholder));
         let Some(name) = name else { continue };
         if tables.iter().any(|other| other.name == name) {
-            section.mistake("name", "is in an earlier entry as well; keep one of them");
+            section.mistake("name", "is in an earlier entry, too; keep one of them");
         } else {
             tables.push(table);
         }
@@ -39,7 +39,7 @@ pub(super) fn read(
 fn name(section: &mut Section<'_>, control_keyspace: &str) -> Option<TableName> {
     let name = section.optional("name", values::table_name);
     if !section.has("name") {
-        let problem = "is missing; add the table, such as name = \"plant.reading\"";
+        let problem = "is missing; name the table, such as name = \"plant.reading\"";
         section.mistake("name", problem);
     }
     if name.as_ref()?.keyspace == control_keyspace {
@@ -72,7 +72,7 @@ fn settings(section: &mut Section<'_>, name: TableName) -> WatchedTable {
     times(section, &mut table);
     if table.target_bytes > table.wide_bytes {
         let problem = format!(
-            "must not be more than wide_bytes, that is {}",
+            "must not be more than wide_bytes, which is {}",
             show_bytes(table.wide_bytes)
         );
         section.mistake("target_bytes", problem);
@@ -92,7 +92,7 @@ fn times(section: &mut Section<'_>, table: &mut WatchedTable) {
     if section.has("time_bucket_width") && !section.has("time_bucket_column") {
         section.mistake(
             "time_bucket_width",
-            "needs time_bucket_column: the part of the partition key that says the time",
+            "needs time_bucket_column: the partition key column that is a time",
         );
     }
 }

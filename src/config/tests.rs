@@ -107,10 +107,10 @@ fn every_mistake_is_reported_at_once() {
         "client.listen = \"localhost\": expected an address with a port",
         "limits.idle_timeout = 5: expected a duration such as \"500ms\"",
         "log.level = \"inof\": expected off, error,",
-        "NARROWS__LGO__LEVEL: is no setting; did you mean NARROWS__LOG__LEVEL?",
+        "NARROWS__LGO__LEVEL: is not a setting; did you mean NARROWS__LOG__LEVEL?",
         "[limit]: unknown section; did you mean [limits]?",
         "limits.conections: unknown setting; did you mean connections?",
-        "[zebra]: unknown section; known are admin, client,",
+        "[zebra]: unknown section; known names are admin, client,",
     ];
     assert_eq!(found.len(), expect_start.len(), "{found:#?}");
     for (line, start) in found.iter().zip(expect_start) {
@@ -126,7 +126,7 @@ fn every_mistake_is_reported_at_once() {
 #[test]
 fn wrong_values_say_what_is_expected() {
     for (index, (toml, expected)) in [
-        ("listen = 1", "listen: stands outside of a section"),
+        ("listen = 1", "listen: is outside of any section"),
         (
             "[[tabel]]\nname = \"x\"",
             "[[tabel]]: unknown section; did you mean [[table]]?",

@@ -1,4 +1,4 @@
-//! How each kind of setting is written: from the text of a setting to its type, or to a sentence saying what is expected.
+//! Parses each kind of setting: returns its typed value, or a sentence that says what was expected.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -20,16 +20,16 @@ use super::reader::Setting;
 use super::units::{parse_bytes, parse_duration, show_bytes, show_duration};
 use super::{ContactPoint, LogFormat, Network, Secret, TopologyMode};
 
-/// The port on which Cassandra listens unless told otherwise.
+/// The port on which Cassandra listens by default.
 const CASSANDRA_PORT: u16 = 9042;
 
-/// The port on which Redis listens unless told otherwise.
+/// The port on which Redis listens by default.
 const REDIS_PORT: u16 = 6379;
 
-/// What Cassandra accepts as the name of a keyspace.
+/// The longest name of a keyspace that Cassandra accepts.
 const KEYSPACE_LENGTH_MAX: usize = 48;
 
-/// A password longer than this is a wrong file, for instance a device that never ends.
+/// A file with more than this is not a password file; it may be a device that never ends.
 const PASSWORD_BYTES_MAX: u64 = 4096;
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
@@ -40,7 +40,7 @@ pub(super) fn text(setting: &Setting) -> Checked<String> {
     match setting.text() {
         Some("") => Err("is empty; remove it to leave it unset".to_owned()),
         Some(text) => Ok(text.to_owned()),
-        None => Err("expected a text in quotes".to_owned()),
+        None => Err("expected a string in quotes".to_owned()),
     }
 }
 
@@ -74,7 +74,7 @@ pub(super) fn count<T: TryFrom<u64> + PartialOrd + Display>(
     }
 }
 
-/// A size within the range, also as a plain number of bytes.
+/// A size within the range, with a unit or as a plain number of bytes.
 pub(super) fn bytes<T: TryFrom<u64>>(
     range: RangeInclusive<u64>,
 ) -> impl FnOnce(&Setting) -> Checked<T> {
@@ -103,7 +103,7 @@ pub(super) fn duration(
     }
 }
 
-/// A duration within the range, or none.
+/// A duration within the range, or "off".
 pub(super) fn duration_or_off(
     range: RangeInclusive<Duration>,
 ) -> impl FnOnce(&Setting) -> Checked<Option<Duration>> {
@@ -115,7 +115,7 @@ pub(super) fn duration_or_off(
     }
 }
 
-/// A duration that is kept as a number of seconds.
+/// A duration that is stored as a number of seconds.
 pub(super) fn whole_seconds(
     range: RangeInclusive<Duration>,
 ) -> impl FnOnce(&Setting) -> Checked<Duration> {
@@ -131,7 +131,7 @@ pub(super) fn whole_seconds(
 
 pub(super) fn socket_address(setting: &Setting) -> Checked<SocketAddr> {
     setting.text().and_then(|text| text.parse().ok()).ok_or_else(|| {
-        "expected an address with a port, such as \"127.0.0.1:9142\" or \"[::1]:9142\"; names are not looked up".to_owned()
+        "expected an address with a port, such as \"127.0.0.1:9142\" or \"[::1]:9142\"; host names are not resolved".to_owned()
     })
 }
 
@@ -193,7 +193,7 @@ fn host_and_port(text: &str, port_default: u16) -> Checked<ContactPoint> {
     })
 }
 
-/// A file that can be opened now; it is opened again when it is used.
+/// A file that can be opened now; it is opened again for use.
 pub(super) fn readable_file(setting: &Setting) -> Checked<PathBuf> {
     let path = PathBuf::from(text(setting)?);
     let is_file = File::open(&path)
@@ -208,13 +208,13 @@ pub(super) fn readable_file(setting: &Setting) -> Checked<PathBuf> {
     }
 }
 
-/// A directory in which a file can be made now.
+/// A directory in which a file can be created now.
 pub(super) fn writable_directory(setting: &Setting) -> Checked<PathBuf> {
     let path = PathBuf::from(text(setting)?);
     if !path.is_dir() {
-        return Err("is no directory; make it, or remove the setting".to_owned());
+        return Err("is not a directory; create it, or remove the setting".to_owned());
     }
-    // Only making a file tells: permissions say nothing about a file system that is mounted to be read.
+    // Only creating a file proves it: permissions say nothing about a file system that is mounted read-only.
     let probe = path.join(format!(".narrows-{}", std::process::id()));
     File::create(&probe)
         .and_then(|_| std::fs::remove_file(&probe))
@@ -222,7 +222,7 @@ pub(super) fn writable_directory(setting: &Setting) -> Checked<PathBuf> {
     Ok(path)
 }
 
-/// The password in a file, without the line end that editors add.
+/// The password in a file, without the line break that editors add.
 pub(super) fn password_file(setting: &Setting) -> Checked<Secret> {
     let path = readable_file(setting)?;
     let mut content = String::new();
@@ -264,13 +264,13 @@ pub(super) fn network(setting: &Setting) -> Checked<Network> {
     let first = network.mirror(Ipv4Addr::UNSPECIFIED);
     if first != address {
         return Err(format!(
-            "has bits set behind the prefix; did you mean {first}/{prefix_len}?"
+            "has bits set after the prefix; did you mean {first}/{prefix_len}?"
         ));
     }
     Ok(network)
 }
 
-/// The filter would take any word without `=` for a module to trace, so a misspelled level is caught here.
+/// `EnvFilter` takes any word without `=` for the name of a module, so a misspelled level is caught here.
 pub(super) fn log_level(setting: &Setting) -> Checked<String> {
     let expected = || {
         "expected off, error, warn, info, debug or trace, or a filter such as \"info,narrows::proxy=debug\"".to_owned()
@@ -303,7 +303,7 @@ pub(super) fn control_keyspace(setting: &Setting) -> Checked<String> {
     let name = text(setting)?;
     if !is_name(&name) || name.len() > KEYSPACE_LENGTH_MAX || is_system(&name) {
         return Err(format!(
-            "expected a name of at most {KEYSPACE_LENGTH_MAX} letters, digits and _, which is not Cassandra's own"
+            "expected a name of at most {KEYSPACE_LENGTH_MAX} letters, digits and _ that is not one of Cassandra's own"
         ));
     }
     Ok(name)
@@ -315,10 +315,10 @@ pub(super) fn replication(setting: &Setting) -> Checked<Replication> {
     })
 }
 
-/// `keyspace.table` as in CQL: without quotes, capitals mean nothing.
+/// `keyspace.table` as in CQL: without quotes, names are case-insensitive.
 pub(super) fn table_name(setting: &Setting) -> Checked<TableName> {
-    let expected = "expected a table with its keyspace, such as \"plant.reading\"; names with capitals \
-                    stand in quotes: 'Plant.\"Reading\"'";
+    let expected = "expected a table with its keyspace, such as \"plant.reading\"; quote names with \
+                    capitals: 'Plant.\"Reading\"'";
     let text = setting.text().ok_or(expected)?;
     let tokens: Vec<Token> = Lexer::new(text).collect();
     let [keyspace, dot, table] = tokens.as_slice() else {
@@ -329,7 +329,7 @@ pub(super) fn table_name(setting: &Setting) -> Checked<TableName> {
         .filter(|(keyspace, table)| dot.is_symbol('.') && is_name(keyspace) && is_name(table))
         .ok_or(expected)?;
     if is_system(&keyspace) {
-        return Err("is a table of Cassandra's own, which cannot be watched".to_owned());
+        return Err("is one of Cassandra's own tables, which cannot be watched".to_owned());
     }
     Ok(TableName::new(keyspace, table))
 }

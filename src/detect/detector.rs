@@ -9,14 +9,14 @@ use super::suspects::Suspects;
 use super::{Event, Reason};
 use crate::sighting::{Failure, SLOW, Seen, SeenPage, Sighting, Top, Warning};
 
-/// A read over so many fails, unless the cluster was told otherwise.
+/// Cassandra's default `tombstone_failure_threshold`: a read of more tombstones fails.
 pub(super) const TOMBSTONES_MANY: u64 = 100_000;
 
-/// What the rules need to know of a table.
+/// What the rules need to know about a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableFacts {
     pub wide_bytes: u64,
-    /// Reads that went well so far.
+    /// Reads that were answered without trouble so far.
     pub answers: u64,
 }
 
@@ -29,9 +29,9 @@ pub struct Detector {
 /// What one sighting says about its partition.
 enum Says {
     Nothing,
-    /// It is wide.
+    /// The partition is wide.
     Wide(Reason, Option<u64>),
-    /// It may be, or something else is wrong.
+    /// The partition may be wide, or something else is wrong.
     Perhaps(Reason),
 }
 
@@ -97,7 +97,7 @@ impl Detector {
     }
 }
 
-/// Further pages, and warnings beside a page, are of a read that was counted; what a node says is of none.
+/// Further pages belong to a read that was counted, and most warnings come with a page. A node's list is no read.
 fn is_first_of_a_read(what: &Seen) -> bool {
     match what {
         Seen::Page(page) => page.goes_on_from.is_none(),

@@ -1,10 +1,11 @@
-//! A partition of a table by its fingerprint, so that what is remembered has the same size whatever its key.
+//! Identifies a partition of a table by a fingerprint, whose size does not depend on the length of the key.
 
 use twox_hash::XxHash3_64;
 
 use crate::schema::names::{PartitionKey, TableName};
 
-/// Two partitions with the same fingerprint are not met in practice; one would be reported for the other, and found narrow.
+/// With 128 bits, collisions do not occur in practice. In one, a partition could be reported in place of another, and
+/// `plan` would find it narrow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct PartitionFingerprint(u64, u64);
 

@@ -1,4 +1,4 @@
-//! What detection counts; dropped sightings are counted where they are dropped.
+//! The metrics of detection. Dropped sightings are counted in `sighting`.
 
 use metrics::{Gauge, counter, gauge};
 
@@ -18,7 +18,7 @@ impl Metrics {
         }
     }
 
-    /// Events are rare, so that their counters are looked up.
+    /// Looks the counter up each time, because events are rare.
     pub(super) fn count(event: &Event) {
         let (table, reason) = (event.table.to_string(), event.reason.as_str());
         counter!(PARTITIONS_TOTAL, "table" => table, "reason" => reason).increment(1);

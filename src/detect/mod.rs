@@ -1,19 +1,21 @@
-//! Finds wide partitions by what sessions see of their reads (`sighting`) and, where that is configured, by what
-//! nodes say of themselves (`top_partitions`). One event per partition, not one per read; what is remembered is bounded,
-//! however many partitions are read.
+//! Finds wide partitions from what sessions see of their reads (`sighting`) and, if configured, from what nodes list
+//! (`top_partitions`). It raises one event per partition, not one per read, and its memory is bounded, however many
+//! partitions are read.
 //!
 //! The rules:
-//! - *Size*: the pages of one scan, chained by their paging states, have `wide_bytes` together, or one page does. Scans are
-//!   never summed: a narrow partition that is read a thousand times is not wide. A page that was not seen makes its scan
-//!   look smaller, never larger.
-//! - *Read-size and row-index warnings, failures for size or too many tombstones*: upstream itself says so, once is enough.
-//! - *Timeouts, other failures, slow answers, tombstone warnings* can have other causes, a node that is down above all.
-//!   They count when three of them were of the same partition, ten seconds or more apart within ten minutes, and the
-//!   table meanwhile answered ten reads well for each sign of another partition, and ten at all.
-//! - *A node's list* in `system.top_partitions`: `wide_bytes` or more, or as many tombstones as no read gets over.
+//! - *Size*: the pages of one scan, chained by their paging states, have `wide_bytes` or more together. Scans are never
+//!   summed: a narrow partition that is read a thousand times is not wide. A page that was not seen makes its scan look
+//!   smaller, never larger.
+//! - *Read-size and row-index warnings, failures because of size or too many tombstones*: one is enough, because
+//!   upstream itself says what is wrong.
+//! - *Timeouts, other failures, slow answers, tombstone warnings* can have other causes, above all a node that is down.
+//!   They count when a partition had three of them within ten minutes, at least ten seconds apart, and the table
+//!   meanwhile answered at least ten reads well, plus ten for each sign of another partition.
+//! - *A node's list* in `system.top_partitions`: the partition has `wide_bytes` or more, or so many tombstones that
+//!   reads fail by default.
 //! - A partition that was reported is not reported again within the hour.
 //!
-//! An event nominates; that a partition is wide is for `plan` to find, which reads all of it.
+//! An event only nominates a partition: `plan` reads all of it and decides whether it is wide.
 
 mod detector;
 mod fingerprint;
@@ -39,24 +41,24 @@ use crate::upstream::ring::token;
 use crate::watched::Mode;
 use metrics::Metrics;
 
-/// A partition that was found wide.
+/// A partition that seems to be wide.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
     pub table: TableName,
     pub key: PartitionKey,
-    /// How much the scan had read that gave it away, or a node says that it holds, if it was that.
+    /// How much the scan had read, or the size that a node lists. `None`: the reason is not its size.
     pub bytes: Option<u64>,
     pub reason: Reason,
 }
 
-/// What gave a partition away.
+/// Why a partition seems to be wide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     Size,
     /// Upstream warned of its size.
     Warning,
     Tombstones,
-    /// Upstream refused to read so much.
+    /// Upstream refused to read that much.
     TooLarge,
     Timeouts,
     Failures,
@@ -87,8 +89,8 @@ impl Reason {
     }
 }
 
-/// Detects until nobody can see anything any more. What was found is logged and counted in every mode but `off`, and goes
-/// to the sink in mode `serve`.
+/// Runs until no sender of sightings is left. Events are logged and counted in every mode but `off`, and go to the sink
+/// in mode `serve`.
 pub async fn run(mut receiver: Receiver, known: Arc<Known>, reads: WideReads, mut sink: impl Sink) {
     let metrics = Metrics::register();
     let mut detector = Detector::new(reads);
@@ -119,7 +121,7 @@ fn facts(watched: &Watched) -> TableFacts {
     }
 }
 
-/// Keys are a client's data; by the token an operator finds the partition.
+/// Logs the token, by which an operator finds the partition. The key is the client's data and is not logged.
 fn tell(event: &Event, mode: Mode) {
     tracing::info!(
         table = %event.table,

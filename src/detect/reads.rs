@@ -1,4 +1,4 @@
-//! Which wide partitions were reported lately, and how often each was read since: what is read most is split first.
+//! The wide partitions that were reported lately, and how often each was read since: the most-read one is split first.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ const REPORTED_MAX: usize = 10_000;
 /// After this time a partition that is still found wide is reported again: an earlier attempt may have failed.
 pub(super) const REPORT_AGAIN: Duration = Duration::from_secs(3600);
 
-/// Shared by whoever detects and whoever chooses what comes next.
+/// Shared by detection, which counts, and the pipeline, which chooses the next partition to split.
 #[derive(Clone)]
 pub struct WideReads(Arc<Mutex<Recent<PartitionFingerprint, Reported>>>);
 
@@ -27,28 +27,28 @@ impl Default for WideReads {
 }
 
 impl WideReads {
-    /// Reads of a partition that was found wide, as far as they were seen; 0 for others. Older reads count less.
+    /// The number of reads of a reported partition that were seen; 0 for other partitions. Older reads count less.
     pub fn reads(&self, table: &TableName, key: &PartitionKey) -> u64 {
         let partition = PartitionFingerprint::new(table, key);
         let reported = self.lock();
         reported.get(&partition).map_or(0, |known| known.reads)
     }
 
-    /// It could not be written down, so that it must be reported again when it is read again.
+    /// The partition could not be written down, so it is reported again the next time it seems wide.
     pub fn forget(&self, table: &TableName, key: &PartitionKey) {
         if let Some(known) = self.lock().get_mut(&PartitionFingerprint::new(table, key)) {
             known.at = None;
         }
     }
 
-    /// Counts a read, if it is of a partition that was found wide.
+    /// Counts a read if its partition was reported.
     pub(super) fn count(&self, partition: PartitionFingerprint) {
         if let Some(known) = self.lock().get_mut(&partition) {
             known.reads = known.reads.saturating_add(1);
         }
     }
 
-    /// Whether this is news.
+    /// Marks the partition as reported. `false`: it was reported less than an hour ago.
     pub(super) fn report(&self, partition: PartitionFingerprint, now: Instant) -> bool {
         let mut reported = self.lock();
         let known = reported.get(&partition);

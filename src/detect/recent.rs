@@ -1,5 +1,5 @@
-//! A map that remembers a bounded number of things: where there is no room for another, the one that was put longest ago
-//! goes. Pure: whoever asks says what time it is.
+//! A map with a bounded number of entries: when it is full, a new entry evicts the one that was put longest ago. Pure:
+//! the caller says what time it is.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -9,7 +9,7 @@ pub(super) struct Recent<K, V> {
     limit: usize,
     next: u64,
     entries: HashMap<K, Entry<V>>,
-    /// In the order in which they were put.
+    /// The keys in the order in which they were put.
     order: BTreeMap<u64, K>,
 }
 
@@ -41,7 +41,7 @@ impl<K: Copy + Eq + Hash, V> Recent<K, V> {
         self.entries.get_mut(key).map(|entry| &mut entry.value)
     }
 
-    /// As the newest, in place of what was there.
+    /// Adds an entry as the newest, in place of an earlier one with the same key.
     pub(super) fn put(&mut self, key: K, value: V, now: Instant) {
         self.remove(&key);
         let place = self.next;
@@ -60,7 +60,7 @@ impl<K: Copy + Eq + Hash, V> Recent<K, V> {
         Some(entry.value)
     }
 
-    /// Lets go of what was put longer ago than this.
+    /// Removes the entries that were put at least this long ago.
     pub(super) fn expire(&mut self, age: Duration, now: Instant) {
         while let Some((_, key)) = self.order.first_key_value() {
             let entry = self.entries.get(key);

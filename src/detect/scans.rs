@@ -1,5 +1,5 @@
-//! Scans under way: how much each has read so far. Pages are chained by their paging states, and two scans of one partition
-//! are never summed, however often it is read.
+//! Open scans, and how much each has read so far. Pages are chained by their paging states, and scans of the same
+//! partition are never summed, however often it is read.
 
 use std::time::{Duration, Instant};
 
@@ -7,19 +7,19 @@ use super::fingerprint::PartitionFingerprint;
 use super::recent::Recent;
 use crate::sighting::SeenPage;
 
-/// Those that were quiet for longest go first; a page that finds its scan gone begins a new one.
+/// Maximum number of open scans. The one that was idle for longest is evicted first; its next page begins a new scan.
 pub(super) const SCANS_MAX: usize = 10_000;
-/// Nobody goes on with a scan after so long, or it may as well begin anew.
+/// A scan that was idle for this long is forgotten. If it continues after all, it counts as a new one.
 const SCAN_PATIENCE: Duration = Duration::from_secs(600);
 
 pub(super) struct Scans(Recent<Place, Open>);
 
-/// Where a scan stands: a paging state of a partition.
+/// The position of a scan: a partition, and the hash of a paging state.
 type Place = (PartitionFingerprint, u64);
 
 struct Open {
     bytes: u64,
-    /// Side by side, as when the same statement runs twice.
+    /// Number of scans at this position, as when the same statement runs twice.
     scans: u32,
 }
 
@@ -32,7 +32,7 @@ impl Scans {
         self.0.len()
     }
 
-    /// How much the page's scan has read with it.
+    /// Adds a page to its scan. Returns how much the scan has read so far, this page included.
     pub(super) fn add(
         &mut self,
         partition: PartitionFingerprint,
@@ -50,7 +50,7 @@ impl Scans {
         bytes
     }
 
-    /// Takes one of the scans that stand there, and says how much it has read.
+    /// Removes one of the scans at this position. Returns how much it has read.
     fn go_on(&mut self, place: Place) -> u64 {
         let Some(open) = self.0.get_mut(&place) else {
             return 0;

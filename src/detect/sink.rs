@@ -1,5 +1,5 @@
-//! Writes events down in the control keyspace, a few at a time and beside detection, which never waits for it. What cannot
-//! be written down is forgotten, so that it is reported again when the partition is read again.
+//! Writes events down in the control keyspace, a few at a time. Detection never waits for that. An event that cannot be
+//! written down is forgotten, so that the partition is reported again when it is read again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,22 +13,23 @@ use crate::known::Watched;
 use crate::known::slot::StoreSlot;
 use crate::wide_row::store::{Detected, Found, SplitId, StoreError};
 
-/// Events that are being written, and that wait for it.
+/// Maximum number of events that are written at the same time.
 const AT_ONCE: usize = 4;
+/// Maximum number of events that wait or are being written. Further ones are forgotten.
 const WAITING_MAX: usize = 256;
-/// The pause doubles: all attempts together take about half a minute.
+/// The pause doubles after each attempt, so all attempts together take about half a minute.
 const ATTEMPTS_MAX: u32 = 6;
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 
-const UNSEEN: &str = "the table has not been looked at yet since it is watched";
+const UNSEEN: &str = "the table has not been checked since it began to be watched";
 
-/// Where events of mode `serve` go.
+/// Receives the events of tables in mode `serve`.
 pub trait Sink {
-    /// Does not wait.
+    /// Must not wait.
     fn take(&mut self, watched: &Arc<Watched>, event: Event);
 }
 
-/// The control keyspace as a sink. Its tasks end with it.
+/// Writes events to the control keyspace. Dropping it aborts its tasks.
 pub struct Recorder {
     store: Arc<StoreSlot>,
     reads: WideReads,
@@ -49,7 +50,7 @@ impl Recorder {
 
 impl Sink for Recorder {
     fn take(&mut self, watched: &Arc<Watched>, event: Event) {
-        // Those that have ended are let go of here.
+        // Removes the tasks that have ended.
         while self.tasks.try_join_next().is_some() {}
         if self.tasks.len() >= WAITING_MAX {
             return self.reads.forget(&event.table, &event.key);
@@ -96,7 +97,7 @@ async fn attempt(
     watched: &Watched,
     (id, found): (&SplitId, Found),
 ) -> Result<Detected, StoreError> {
-    // The first look at the original takes all that was written down before out of service.
+    // The first look at the original takes everything that was written down before out of service.
     if !watched.is_seen() {
         return Err(StoreError::Unreachable(UNSEEN.into()));
     }

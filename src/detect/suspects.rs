@@ -1,5 +1,5 @@
-//! Partitions with signs that may have other causes than their width. Only what comes back while the rest of the table is
-//! well says something about the partition.
+//! Partitions with signs that may have other causes than their width. Signs say something about a partition only if
+//! they recur while reads of the rest of the table go well.
 
 use std::time::{Duration, Instant};
 
@@ -7,29 +7,29 @@ use super::fingerprint::{PartitionFingerprint, table_fingerprint};
 use super::recent::Recent;
 use crate::schema::names::TableName;
 
-/// So many signs make a suspect.
+/// Number of signs that make a partition a suspect.
 const SIGNS: u32 = 3;
-/// Signs closer to each other are one: a node that is down gives many in a short time.
+/// Signs that are closer together count as one: a node that is down causes many in a short time.
 pub(super) const APART: Duration = Duration::from_secs(10);
-/// Signs are forgotten.
+/// A partition's signs are forgotten this long after the first.
 const MEMORY: Duration = Duration::from_secs(600);
-/// So many reads of the table must have gone well for each sign of another partition, and at all.
+/// At least this many reads of the table must have gone well, plus this many for each sign of another partition.
 const WELL_PER_SIGN: u64 = 10;
 const SUSPECTS_MAX: usize = 10_000;
 const TABLES_MAX: usize = 4_096;
 
 pub(super) struct Suspects {
     partitions: Recent<PartitionFingerprint, Suspect>,
-    /// Signs of each table, of whichever partition.
+    /// The number of signs of each table, whatever the partition.
     tables: Recent<u64, u64>,
 }
 
 struct Suspect {
     signs: u32,
     last: Instant,
-    /// All that came of it, also close to each other.
+    /// All signs of the partition, including those that are close together.
     own_signs: u64,
-    /// What the table's counts were before the first.
+    /// The table's counts before the first sign.
     well_before: u64,
     signs_before: u64,
 }
@@ -42,7 +42,7 @@ impl Suspects {
         }
     }
 
-    /// Whether this sign makes the partition one to look at. `well`: how many reads of the table have gone well so far.
+    /// Whether this sign makes the partition one to report. `well`: how many reads of the table have gone well so far.
     pub(super) fn add(
         &mut self,
         table: &TableName,

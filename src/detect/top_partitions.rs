@@ -1,8 +1,8 @@
-//! Tells detection, where that is configured, what nodes list in `system.top_partitions`: partitions that nobody reads, or
-//! that are read around this proxy, are found by it, too.
+//! If configured, tells detection what nodes list in `system.top_partitions`. This also finds partitions that nobody
+//! reads, or that clients read around this proxy.
 //!
-//! A list may be old, and nobody takes a partition off it before the next repair. That does no harm: what is nominated is
-//! read by `plan` before anything else happens, and one found narrow is left alone for a day.
+//! A list may be old: a partition stays on it until the next repair. That does no harm: `plan` reads a nominated
+//! partition before anything else happens, and one that it finds narrow is left alone for a day.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::sighting::{Seen, Sighting, Sightings};
 use crate::watched::Mode;
 use crate::wide_row::store::{StoreError, TopPartitions};
 
-/// A table whose schema is not known yet is looked at again after so long.
+/// Pause before the next poll if a table could not be asked about, for example because its schema is not known yet.
 const SOON: Duration = Duration::from_secs(2);
 
 pub struct Poll {
@@ -28,7 +28,7 @@ pub struct Poll {
 }
 
 impl Poll {
-    /// Asks until it is aborted.
+    /// Polls until it is aborted.
     pub async fn run(self) {
         let mut told = String::new();
         loop {
@@ -43,7 +43,7 @@ impl Poll {
         }
     }
 
-    /// Whether nodes could be asked. `told`: the last trouble, which is told once.
+    /// Returns whether the nodes could be asked. `told`: the last refusal that was logged; it is logged only once.
     async fn ask(&self, watched: &Watched, told: &mut String) -> bool {
         let (Ok(store), Some(schema)) = (self.store.get(), watched.schema()) else {
             return false;
@@ -54,12 +54,12 @@ impl Poll {
         }
         let skipped = self.see(watched, &schema, listed);
         if skipped > 0 {
-            tracing::debug!(table = %watched.name(), skipped, "keys in system.top_partitions that more than one partition may have");
+            tracing::debug!(table = %watched.name(), skipped, "skipped ambiguous keys in system.top_partitions");
         }
         true
     }
 
-    /// How many keys could not be read.
+    /// Returns how many keys could not be read.
     fn see(&self, watched: &Watched, schema: &TableSchema, listed: TopPartitions) -> usize {
         let mut skipped = 0;
         for partition in listed.partitions {
@@ -83,11 +83,11 @@ fn read_key(text: &str, schema: &TableSchema) -> Option<PartitionKey> {
     PartitionKey::from_components(&values)
 }
 
-/// That a node does not answer passes. That it refuses stays so until somebody grants the right, or the cluster is 4.1.
+/// A node that does not answer will recover. A refusal lasts until somebody grants the right or upgrades to 4.1.
 fn tell(error: StoreError, told: &mut String) {
     match error {
         StoreError::Refused(error) if error.to_string() != *told => {
-            tracing::warn!(%error, "system.top_partitions may not be read, so pipeline.poll_top_partitions finds nothing");
+            tracing::warn!(%error, "system.top_partitions cannot be read, so pipeline.poll_top_partitions finds nothing");
             *told = error.to_string();
         }
         error => tracing::debug!(%error, "a node did not list its largest partitions"),

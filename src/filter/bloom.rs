@@ -10,7 +10,7 @@ use thiserror::Error;
 use super::hashes::{HashBuilder, HashFilter, Structure, WholeKey};
 use super::policy::{DecodeError, Filter, FilterBuilder, FilterPolicy};
 
-/// How large a Bloom filter is made.
+/// The size of a Bloom filter.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sizing {
     /// 9.6 bits give one false positive in a hundred, 14.4 one in a thousand; 10 give 0.8 %.
@@ -19,7 +19,7 @@ pub enum Sizing {
     FalsePositiveRate(f64),
 }
 
-/// A size nobody can have meant.
+/// A size that nobody can have meant.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SizingError {
     #[error(
@@ -31,7 +31,7 @@ pub enum SizingError {
 }
 
 impl Sizing {
-    /// What a failed fuse construction falls back to: nearly the same rate as a fuse filter's.
+    /// Fallback for a failed fuse construction: nearly the same rate as a fuse filter's.
     pub(super) const FALLBACK: Self = Self::FalsePositiveRate(1.0 / 65_536.0);
 
     fn check(self) -> Result<Self, SizingError> {
@@ -54,8 +54,8 @@ impl Sizing {
         }
     }
 
-    /// What to expect of the filter that is really built: the number of hash functions is a whole one, so a
-    /// rate asked for is met within a few per cent, not exactly.
+    /// The rate to expect of the filter that is really built. The number of hash functions is an integer, so a
+    /// requested rate is met within a few per cent, not exactly.
     pub fn false_positive_rate(self) -> f64 {
         let bits = self.bits_per_key();
         let functions = (bits * LN_2).round().max(1.0);
@@ -86,7 +86,7 @@ impl BloomPolicy {
 }
 
 impl FilterPolicy for BloomPolicy {
-    /// Without the size: a stored filter brings its own.
+    /// The name leaves out the size: a stored filter has its own.
     fn name(&self) -> &str {
         Self::NAME
     }
@@ -104,8 +104,8 @@ impl FilterPolicy for BloomPolicy {
 /// Fixed, so that the same keys give the same bytes. Its bytes travel with the stored filter.
 const SEED: [u8; 32] = *b"narrows: bloom over xxh3 hashes.";
 
-/// A hash in a filter that is asked. It hashes as a `u64` does; a type of its own gives [`check`] a copy of the
-/// crate's code to itself, into which the hash functions are inlined instead of called once per probe.
+/// A hash to be looked up. It hashes as a `u64` does, but a type of its own gives [`check`] its own copy of the crate's
+/// code, into which the hash functions are inlined instead of called once per probe.
 #[derive(Debug, Clone, Copy, Hash)]
 pub(super) struct Probed(u64);
 
@@ -118,13 +118,13 @@ pub(super) fn build(sizing: Sizing, hashes: &[u64]) -> Option<Bloom<Probed>> {
     Bloom::from_bytes(bloom.into_bytes()).ok()
 }
 
-/// The only caller of the crate's check: a second one would undo what [`Probed`] is for.
+/// The only caller of the crate's check: a second one would defeat the purpose of [`Probed`].
 #[inline(never)]
 pub(super) fn check(bloom: &Bloom<Probed>, hash: u64) -> bool {
     bloom.check(&Probed(hash))
 }
 
-/// More hash functions than any size we accept leads to.
+/// Maximum number of hash functions; no accepted size needs that many.
 const FUNCTIONS_MAX: u32 = 64;
 
 pub(super) fn decode(bytes: &[u8]) -> Result<Bloom<Probed>, DecodeError> {

@@ -1,9 +1,10 @@
 //! Several policies ANDed, and the block in which they are stored.
 //!
-//! A block is `"NFB" version:u8 parts:u16 check:u64`, then per part `check:u64 name_len:u16 data_len:u64 name data`, little-endian.
-//! A check is xxh3-64 of what follows it in its part (of what precedes it in the header), seeded with a value that
-//! binds the block to the place it belongs to. Parts of unknown names are skipped, so a new version rolls out and
-//! back safely. Damaged ones are skipped and reported. An AND of fewer parts says `true` more often, never less.
+//! A block is `"NFB" version:u8 parts:u16 check:u64`, then per part `check:u64 name_len:u16 data_len:u64 name data`,
+//! little-endian. A check is xxh3-64 of what follows it in its part (in the header, of what precedes it), seeded with a
+//! value that binds the block to the place it belongs to. Parts with unknown names are skipped, so a new version can be
+//! rolled out and back safely. Damaged parts are skipped and reported. An AND of fewer parts says `true` more often,
+//! never less.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use twox_hash::XxHash3_64;
 
 use super::policy::{Filter, FilterPolicy, HashedKey, Policies, Target, bits_per_key};
 
-/// The filters of one set of keys. All must agree that a target might match; none at all agree to everything.
+/// The filters of one set of keys. All must agree that a target might match; an empty composite matches everything.
 #[derive(Debug, Clone, Default)]
 pub struct Composite {
     parts: Vec<(String, Arc<dyn Filter>)>,
@@ -48,7 +49,7 @@ impl Composite {
                 .sum::<usize>()
     }
 
-    /// Keys held: prefix filters hold fewer entries than keys, so the largest part knows best.
+    /// Number of keys held. Prefix filters hold fewer entries than keys, so the largest part counts.
     pub fn keys(&self) -> usize {
         self.parts
             .iter()
@@ -70,7 +71,7 @@ impl Composite {
         write_block(parts, bind, out);
     }
 
-    /// Reads what can be read of `bytes` with these policies; `bind` as it was written with.
+    /// Reads what can be read of `bytes` with these policies. `bind` must be the value that they were written with.
     pub fn decode(bytes: &[u8], bind: u64, policies: &[Arc<dyn FilterPolicy>]) -> Decoded {
         let mut block = read_block(bytes, bind);
         let mut decoded = Decoded::default();
@@ -194,7 +195,7 @@ pub(super) fn read_block(bytes: &[u8], bind: u64) -> Block<'_> {
     };
     for _ in 0..count {
         let Some((part, behind)) = split_part(rest) else {
-            // A length leads beyond the end, so nothing behind it can be found.
+            // A length points beyond the end, so no later part can be found.
             block.damaged += 1;
             return block;
         };
@@ -215,7 +216,7 @@ fn read_header(bytes: &[u8], bind: u64) -> Option<(u16, &[u8])> {
     right.then_some((u16::from_le_bytes([header[4], header[5]]), rest))
 }
 
-/// Splits a part off by its lengths, which are believed only once the checksum over them is.
+/// Splits a part off by its lengths. The checksum over them is verified afterwards.
 fn split_part(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let name_len = u16::from_le_bytes(*bytes.get(8..)?.first_chunk()?);
     let data_len = u64::from_le_bytes(*bytes.get(10..)?.first_chunk()?);

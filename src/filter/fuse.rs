@@ -13,7 +13,7 @@ pub struct FusePolicy;
 
 impl FusePolicy {
     pub const NAME: &'static str = "fuse16";
-    /// In theory; an empty filter has none.
+    /// The theoretical rate; an empty filter has no false positives.
     pub const FALSE_POSITIVE_RATE: f64 = 1.0 / 65_536.0;
 }
 
@@ -31,7 +31,7 @@ impl FilterPolicy for FusePolicy {
     }
 }
 
-/// `None`: no construction was found, or there are more hashes than the format can count.
+/// `None` if the construction failed, or if there are more hashes than the format can count.
 pub(super) fn build(hashes: &[u64]) -> Option<BinaryFuse16> {
     // The crate computes sizes in 32 bits with a factor of up to two.
     if hashes.len() > (u32::MAX / 4) as usize {

@@ -30,7 +30,7 @@ impl Probe for WholeKey {
     }
 }
 
-/// The structure a policy wants. Fuse falls back to bloom, bloom to everything.
+/// The structure a policy wants. Fuse falls back to bloom, and bloom to matching everything.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Structure {
     Fuse,
@@ -133,18 +133,18 @@ impl<P: Probe> HashBuilder<P> {
 
 impl<P: Probe> FilterBuilder for HashBuilder<P> {
     fn add(&mut self, key: &HashedKey) {
-        // A key without a hash here is one the policy answers `true` about: see `might_match`.
+        // The policy answers `true` about a key without a hash: see `might_match`.
         let Some(hash) = self.probe.probe(&Target::Key(*key)) else {
             return;
         };
-        // Keys of one prefix mostly come in a row.
+        // Keys with the same prefix mostly come in a row.
         if self.hashes.last() != Some(&hash) {
             self.hashes.push(hash);
         }
     }
 
     fn build(mut self: Box<Self>) -> Arc<dyn Filter> {
-        // Duplicates make a fuse construction fail for ever.
+        // With duplicates, a fuse construction fails every time.
         self.hashes.sort_unstable();
         self.hashes.dedup();
         Arc::new(HashFilter {

@@ -1,7 +1,7 @@
-//! Which partitions might be split? Answered in tens of nanoseconds, before anything else is asked.
+//! Tells which partitions might be split, in tens of nanoseconds, before anything else is asked.
 //!
-//! A filter may say "maybe" about a key it does not hold; it never says "no" about one it does. Everything
-//! here follows from that: whoever cannot answer says `true`, whatever cannot be read is rebuilt.
+//! A filter may say "maybe" about a key it does not hold; it never says "no" about one it does. Everything here follows
+//! from that: a filter that cannot answer says `true`, and one that cannot be read is rebuilt.
 //!
 //! - [`policy`]: the traits, what can be asked ([`Target`]) and how keys are hashed.
 //! - [`fuse`], [`bloom`], [`prefix`]: the policies; `hashes` is what they share.

@@ -1,5 +1,5 @@
-//! The keys inserted since a shard was built, exactly: nothing is lost and nothing added. Copied on every insert, because
-//! readers hold the old one; therefore small.
+//! The exact set of keys inserted since a shard was built. It is copied on every insert, because readers hold the old
+//! one, so it must stay small.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -26,12 +26,12 @@ impl Hasher for Identity {
 
 type Hashes = HashSet<u64, BuildHasherDefault<Identity>>;
 
-/// `None` for a set: its contents are not known, so it matches everything.
+/// A set that is `None` has unknown contents, so it matches everything.
 #[derive(Debug, Clone)]
 pub(super) struct Overlay {
     /// Hashes of whole keys, which answer for every policy.
     keys: Option<Hashes>,
-    /// Per policy, in their order, the hashes of the keys' prefixes; nothing for most policies.
+    /// The hashes of the keys' prefixes, with one set per policy, in their order; empty for most policies.
     prefixes: Vec<Option<Hashes>>,
 }
 
@@ -43,7 +43,7 @@ impl Overlay {
         }
     }
 
-    /// Matches everything: more was inserted than is worth holding, or what was stored is lost.
+    /// Matches everything: more was inserted than is worth holding, or the stored keys are lost.
     pub(super) fn saturated(policies: &Policies) -> Self {
         Self {
             keys: None,
@@ -100,7 +100,7 @@ impl Overlay {
         self.keys.as_ref().map_or(0, HashSet::len)
     }
 
-    /// Whether something in it matches everything.
+    /// Whether one of its sets matches everything.
     pub(super) fn is_saturated(&self) -> bool {
         self.keys.is_none() || self.prefixes.iter().any(Option::is_none)
     }

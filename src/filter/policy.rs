@@ -6,14 +6,14 @@ use std::sync::Arc;
 use thiserror::Error;
 use twox_hash::XxHash3_64;
 
-/// The one hash of serialized partition keys: xxh3-64. Stored filters depend on it, so a change of it
-/// must change the name of every policy.
+/// The one hash of serialized partition keys: xxh3-64. Stored filters depend on it, so changing it requires renaming
+/// every policy.
 pub fn hash(bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot(bytes)
 }
 
-/// The shard of a hash among `shards`: equal ranges of hashes. With `k` times as many shards each
-/// shard falls into exactly `k`, so a store with fewer shards of the same rule covers whole ones of ours.
+/// The shard of a hash among `shards` equal ranges of hashes. With `k` times as many shards, each shard divides into
+/// exactly `k`, so a shard of a store that has fewer shards by the same rule covers whole shards of ours.
 pub fn shard_of(hash: u64, shards: usize) -> usize {
     ((u128::from(hash) * shards as u128) >> 64) as usize
 }
@@ -73,12 +73,12 @@ pub type Policies = Arc<[Arc<dyn FilterPolicy>]>;
 /// A named way to build, read and ask filters.
 pub trait FilterPolicy: Debug + Send + Sync {
     /// Not empty. Stored with every filter and matched exactly when one is read back. It must change whenever an old
-    /// encoding would answer *wrongly*: another hash, another prefix rule. What only changes the quality
-    /// of the answers (size, false-positive rate) does not belong into it.
+    /// encoding would answer *wrongly*: another hash, another prefix rule. What only changes the quality of the answers
+    /// (size, false-positive rate) does not belong in it.
     fn name(&self) -> &str;
 
-    /// The hash of the target's prefix, for a policy that answers about prefixes; `None` where it does not. The
-    /// overlay holds these for inserted keys, so for a key and for a prefix of it that has an answer they are equal.
+    /// The hash of the target's prefix, for a policy that answers about prefixes; `None` where it does not. The overlay
+    /// holds these hashes for inserted keys, so a key and any prefix of it that has a hash must have the same one.
     fn prefix_hash(&self, _target: &Target) -> Option<u64> {
         None
     }
@@ -94,14 +94,14 @@ pub trait FilterPolicy: Debug + Send + Sync {
 pub trait FilterBuilder: Debug + Send {
     fn add(&mut self, key: &HashedKey);
 
-    /// Builds the filter and re-checks every key added. One that would be missing must end in another
-    /// structure, at worst in a filter that matches everything; never in an error, never in a missing key.
+    /// Builds the filter and re-checks every key added. If one is missing, it must build another structure, at worst a
+    /// filter that matches everything. It must never fail or lose a key.
     fn build(self: Box<Self>) -> Arc<dyn Filter>;
 }
 
 /// An immutable filter.
 pub trait Filter: Debug + Send + Sync {
-    /// `false` is a guarantee that no key added matches the target. Whoever cannot answer says `true`.
+    /// `false` is a guarantee that no key added matches the target. A filter that cannot answer says `true`.
     fn might_match(&self, target: &Target) -> bool;
 
     fn encode(&self, out: &mut Vec<u8>);
@@ -128,7 +128,7 @@ pub(super) fn bits_per_key(bytes: usize, keys: usize) -> f64 {
 /// Why stored bytes are not a filter. Never fatal: the filter is rebuilt.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    #[error("filter ends after {0} bytes, more were promised")]
+    #[error("filter is cut off after {0} bytes")]
     Truncated(usize),
     #[error("filter structure {0} is unknown to policy {1}")]
     Structure(u8, String),

@@ -1,5 +1,5 @@
-//! Policy `prefix`: "has this series any split at all?" It holds the leading columns of every key, so one look-up
-//! settles a whole `IN` list, and a whole key is refused as soon as its series is unknown.
+//! Policy `prefix`: "has this series any split at all?" It holds the leading columns of every key, so one look-up can
+//! rule out a whole `IN` list, and it rules out any key whose series is unknown.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use super::policy::{DecodeError, Filter, FilterBuilder, FilterPolicy, Target, ha
 /// Says which leading bytes of a key are its prefix.
 ///
 /// Invariants, without which a filter would lose keys:
-/// 1. *Key*: if `prefix_len(Key(k))` is `Some(n)`, then `n <= k.len()`, and it is `Some(n)` for every key that
-///    starts with the same `n` bytes: what is extracted depends on nothing behind it.
+/// 1. *Key*: if `prefix_len(Key(k))` is `Some(n)`, then `n <= k.len()`, and it is `Some(n)` for every key that starts
+///    with the same `n` bytes: the prefix depends on nothing behind it.
 /// 2. *Prefix*: if `prefix_len(Prefix(p))` is `Some(n)`, then `n <= p.len()`, and `prefix_len(Key(q))` is `Some(n)` for
 ///    *every* key `q` that starts with `p`. Where that cannot be promised, the answer is `None`.
 /// 3. The same name means the same answers, in every version of the program.
@@ -39,8 +39,9 @@ impl PrefixExtractor for LeadingColumns {
         format!("columns={}", self.0)
     }
 
-    /// Both invariants hold because only the components themselves are read: the end of the last one is known
-    /// from its own length, and bytes behind it change nothing. Fewer or cut components: no answer.
+    /// The first two invariants hold because only the components themselves are read: the end of the last one is known
+    /// from its own length, and bytes behind it change nothing. `None` if there are fewer components, or if one is cut
+    /// off.
     fn prefix_len(&self, target: &Target) -> Option<usize> {
         let bytes = match target {
             Target::Key(key) => key.bytes(),
@@ -86,8 +87,8 @@ impl FilterPolicy for PrefixPolicy {
         self.probe.probe(target)
     }
 
-    /// Fuse whatever the table's other policies are: a prefix is looked up in every shard, so its
-    /// rate of false positives counts once per shard.
+    /// Always fuse, whatever the table's other policies are: a prefix is looked up in every shard, so its rate of false
+    /// positives counts once per shard.
     fn builder(&self) -> Box<dyn FilterBuilder> {
         Box::new(HashBuilder::new(self.probe.clone(), Structure::Fuse))
     }
@@ -102,8 +103,9 @@ impl FilterPolicy for PrefixPolicy {
 struct ByPrefix(Arc<dyn PrefixExtractor>);
 
 impl Probe for ByPrefix {
-    /// Keys without a prefix are not stored, and asked about they are `None`, so they match. A prefix that
-    /// has an answer cannot be theirs: by the second invariant all its keys have one too.
+    /// Keys without a prefix are not stored. Asked about such a key, this returns `None`, so the key matches. A prefix
+    /// that has a hash cannot be the start of such a key: by the second invariant, all keys that start with it have a
+    /// prefix, too.
     fn probe(&self, target: &Target) -> Option<u64> {
         let bytes = match target {
             Target::Key(key) => key.bytes(),

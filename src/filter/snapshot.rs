@@ -1,5 +1,5 @@
 //! A table's filter at one moment: immutable, in shards by hash, so that one shard can be replaced while all others are
-//! shared with the snapshot before. A shard not built yet matches everything.
+//! shared with the previous snapshot. A shard that is not built yet matches everything.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use super::composite::Composite;
 use super::overlay::Overlay;
 use super::policy::{HashedKey, Policies, Target, bits_per_key, shard_of};
 
-/// An overlay may hold one key per this many built ones before its shard wants a rebuild.
+/// An overlay may hold one key per this many built ones before its shard needs a rebuild.
 const OVERLAY_SHARE: usize = 32;
-/// Below this many keys no rebuild is worth it.
+/// An overlay of up to this many keys is never worth a rebuild.
 const OVERLAY_KEYS_MIN: usize = 1024;
 /// An overlay this many times too large stops holding keys and matches everything.
 const OVERLAY_SATURATED: usize = 16;
@@ -73,7 +73,7 @@ impl Snapshot {
         Self { policies, shards }
     }
 
-    /// `false` is a guarantee. A key is asked of its one shard, a prefix of every shard.
+    /// `false` is a guarantee. A key is looked up in its one shard, a prefix in every shard.
     #[inline]
     pub fn might_match(&self, target: &Target) -> bool {
         match target {
@@ -113,13 +113,13 @@ impl Snapshot {
     }
 }
 
-/// What metrics tell about a table's filter; its answers are counted by whoever asks.
+/// What metrics tell about a table's filter. The caller counts its answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
     pub shards: usize,
     /// Shards that match everything because they were never built or could not be read.
     pub shards_unknown: usize,
-    /// Built and inserted; a key inserted again counts twice until its shard is rebuilt.
+    /// Keys built in and inserted; a key inserted again counts twice until its shard is rebuilt.
     pub keys: usize,
     pub overlay_keys: usize,
     /// Memory of filters and overlays.

@@ -1,5 +1,5 @@
 //! Policies as people write them in the configuration: `["fuse16"]`, `["bloom(false_positive_rate = 0.01)",
-//! "prefix(1)"]`. Pure: text in, policies or a sentence that says what to write out.
+//! "prefix(1)"]`. Pure: takes text, and returns policies or a sentence that says what to write.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use super::fuse::FusePolicy;
 use super::policy::{FilterPolicy, Policies};
 use super::prefix::{LeadingColumns, PrefixPolicy};
 
-/// What a table has when nobody says otherwise.
+/// The policies of a table for which none are configured.
 pub const DEFAULT: [&str; 1] = ["fuse16"];
 
 /// Every form there is, for the messages below.
 const FORMS: &str =
     "fuse16, bloom(bits_per_key = 10), bloom(false_positive_rate = 0.01) or prefix(1)";
 
-/// Why a list of policies means nothing.
+/// Why a list of policies is not valid.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SpecError {
     #[error("no filter policy is given: write at least one of {FORMS}")]
@@ -46,7 +46,7 @@ pub enum SpecError {
     Doubled(String),
 }
 
-/// All policies must agree that a key might match; the order in which they are asked is the one given.
+/// All policies must agree that a key might match; they are asked in the order given.
 pub fn parse(specs: &[String]) -> Result<Policies, SpecError> {
     let mut policies: Vec<Arc<dyn FilterPolicy>> = Vec::with_capacity(specs.len());
     for spec in specs {
@@ -74,7 +74,7 @@ fn parse_one(spec: &str) -> Result<Arc<dyn FilterPolicy>, SpecError> {
     }
 }
 
-/// The name and what stands in parentheses behind it.
+/// The name, and the argument in parentheses behind it.
 fn split(spec: &str) -> Result<(&str, Option<&str>), SpecError> {
     let Some((name, behind)) = spec.split_once('(') else {
         return match spec.contains(')') {

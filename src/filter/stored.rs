@@ -1,9 +1,9 @@
 //! A table's filter as bytes, so that a restarted proxy starts warm.
 //!
-//! `"NFT" version:u8 shards:u32 revision:u64 check:u64`, then per shard a header, the block of its filters and the block
-//! of its overlay. A lost filter part only makes a shard match more, but a lost overlay would lose keys: what
-//! cannot be read of one matches everything. Every check is bound to the table, the shard and, by
-//! the revision, to all contents it was written with: pieces of two files are never taken together.
+//! `"NFT" version:u8 shards:u32 revision:u64 check:u64`, then per shard a header, the block of its filters and the
+//! block of its overlay. Losing a filter part only makes a shard match more, but losing an overlay would lose keys, so
+//! the unreadable sets of an overlay match everything. Every check is bound to the table, to the shard and, by the
+//! revision, to all contents that it was written with, so pieces of two files are never combined.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,12 +23,13 @@ pub struct Restored {
     pub filter: TableFilter,
     /// Stored parts that no configured policy knows.
     pub unknown: BTreeSet<String>,
-    /// Parts, shards or whole blocks with a wrong checksum or cut off. 0 for a file that was written whole.
+    /// Number of parts, shards or whole blocks that are cut off or have a wrong checksum. 0 for a file that was written
+    /// whole.
     pub damaged: usize,
 }
 
 impl TableFilter {
-    /// `context` says which table this is (keyspace, table and its id): bytes of another one are not read.
+    /// `context` says which table this is (keyspace, table and its id): bytes with another context are not read.
     pub fn encode(&self, context: &[u8]) -> Vec<u8> {
         let snapshot = self.snapshot();
         let mut out = MAGIC.to_vec();
@@ -42,8 +43,8 @@ impl TableFilter {
         out
     }
 
-    /// Reads what can be read. [`TableFilter::needs_rebuild`] of the result names the shards that lack something;
-    /// bytes of another number of shards lack everything.
+    /// Reads what can be read. [`TableFilter::needs_rebuild`] of the result names the shards that lack something. If
+    /// the bytes have another number of shards, that is all of them.
     pub fn decode(bytes: &[u8], context: &[u8], policies: Policies, shards: usize) -> Restored {
         let empty = Self::new(policies, shards);
         let snapshot = Snapshot::clone(&empty.snapshot());
@@ -61,7 +62,7 @@ impl TableFilter {
     }
 }
 
-/// One shard: `check:u64` over the three fields, then these.
+/// The header of a shard, stored as `check:u64` over the three fields, then the fields.
 #[derive(Debug, Clone, Copy)]
 struct Header {
     index: u64,
@@ -132,7 +133,7 @@ fn write_shard(index: usize, shard: &Shard, policies: &Policies, seed: u64, out:
     out[start + 8..base_start].copy_from_slice(&fields);
 }
 
-/// The part of an overlay that holds its keys; no policy has this name.
+/// Name of the part of an overlay that holds its keys; no policy has this name.
 const KEYS: &str = "";
 
 fn write_overlay(overlay: &Overlay, policies: &Policies, bind: u64, out: &mut Vec<u8>) {
@@ -163,7 +164,7 @@ impl Reader {
         };
         for index in 0..self.snapshot.shards.len() {
             let Some((shard, behind)) = self.read_shard(index, rest, seed) else {
-                // Where the next one begins is not known either.
+                // Where the next shard begins is then unknown, too.
                 self.damaged += 1;
                 return;
             };
@@ -220,7 +221,7 @@ impl Reader {
         }
     }
 
-    /// A set that cannot be read matches everything; those that can are whole, so their `false` counts.
+    /// A set that cannot be read matches everything. A set that can be read is complete, so its `false` counts.
     fn read_overlay(&mut self, bytes: &[u8], bind: u64) -> Overlay {
         let policies = &self.snapshot.policies;
         let block = read_block(bytes, bind);

@@ -1,6 +1,6 @@
-//! The filter of one watched table: readers ask the current snapshot without ever waiting; whoever follows the
-//! store inserts keys; a background task rebuilds one shard at a time in steps that it can spread as it likes:
-//! begin, add every key, build (the long step, on no lock), install.
+//! The filter of one watched table. Readers ask the current snapshot without ever waiting. The follower inserts keys,
+//! and a background task rebuilds one shard at a time, in steps that it can spread as it likes: begin, add every key,
+//! build (the long step, without a lock), install.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,13 +10,13 @@ use super::composite::{Composite, CompositeBuilder};
 use super::policy::{HashedKey, Policies, Target, shard_of};
 use super::snapshot::{Shard, Snapshot, Stats};
 
-/// More shards than this only cost memory.
+/// More shards than this would only cost memory.
 const SHARDS_MAX: usize = 4096;
 
 #[derive(Debug)]
 pub struct TableFilter {
     snapshot: ArcSwap<Snapshot>,
-    /// Writers take turns; readers never come here.
+    /// Writers take turns; readers never take this lock.
     writers: Mutex<Writers>,
 }
 
@@ -25,12 +25,13 @@ pub struct TableFilter {
 struct Writers {
     /// One entry per shard.
     rebuilds: Vec<Option<Pending>>,
-    /// Replaced snapshots that readers still held, so that none of them is the last and has to free a shard.
+    /// Replaced snapshots that readers still held. They are kept so that no reader holds the last reference and has to
+    /// free a shard.
     retired: Vec<Arc<Snapshot>>,
 }
 
 impl Writers {
-    /// Frees what no reader holds any more. A snapshot that was replaced finds no new readers, so a count of one
+    /// Frees the snapshots that no reader holds any more. A replaced snapshot gets no new readers, so a count of one
     /// stays one.
     fn retire(&mut self, old: Arc<Snapshot>) {
         self.retired.push(old);
@@ -38,11 +39,11 @@ impl Writers {
     }
 }
 
-/// A rebuild that has begun and is not installed.
+/// A rebuild that has begun and is not installed yet.
 #[derive(Debug)]
 struct Pending {
     ticket: Arc<()>,
-    /// What was inserted since it began, and may be missing from the keys it was given.
+    /// Keys inserted since it began, which may be missing from those that it was given.
     since: Shard,
 }
 
@@ -91,8 +92,8 @@ impl TableFilter {
         self.insert_all([key]);
     }
 
-    /// Seen by every check that starts after the return. Each call copies the overlays it touches, so many keys
-    /// belong into one call.
+    /// Every check that starts after the return sees the keys. Each call copies the overlays it touches, so many keys
+    /// belong in one call.
     pub fn insert_all<K: AsRef<[u8]>>(&self, keys: impl IntoIterator<Item = K>) {
         let mut writers = self.lock();
         let mut next = Snapshot::clone(&self.snapshot.load());
@@ -107,7 +108,7 @@ impl TableFilter {
         writers.retire(self.snapshot.swap(Arc::new(next)));
     }
 
-    /// Shards that match too much: never built, not readable, without a part for a policy, or with an overlay
+    /// Shards that match too much: never built, unreadable, without a part for a policy, or with an overlay that has
     /// grown too large. Those that match everything come first.
     pub fn needs_rebuild(&self) -> Vec<usize> {
         let snapshot = self.snapshot.load();
@@ -118,13 +119,14 @@ impl TableFilter {
         shards
     }
 
-    /// Starts to rebuild one of the [`Self::shards`]. The keys to add must be read *after* this returns: what is inserted from now
-    /// on is kept beside them, what was inserted before is not. Beginning again gives up an earlier one.
+    /// Starts to rebuild one of the [`Self::shards`]. The keys to add must be read *after* this returns: keys that are
+    /// inserted from now on are kept beside them, keys that were inserted before are not. A new rebuild of a shard
+    /// supersedes an earlier one.
     pub fn begin_rebuild(&self, shard: usize) -> Rebuild {
         let mut writers = self.lock();
         let snapshot = self.snapshot.load();
         let ticket = Arc::new(());
-        // Without a base its overlay is bounded by the smallest size there is.
+        // Without a base, its overlay has the smallest limit there is.
         let since = Shard::unknown(&snapshot.policies);
         writers.rebuilds[shard] = Some(Pending {
             ticket: Arc::clone(&ticket),
@@ -138,7 +140,7 @@ impl TableFilter {
         }
     }
 
-    /// Replaces the shard. Readers go on with the old one until they ask again.
+    /// Replaces the shard. Readers that hold a snapshot keep the old one.
     pub fn install(&self, built: BuiltShard) -> Installed {
         let mut writers = self.lock();
         let current = writers.rebuilds[built.shard]
@@ -157,7 +159,7 @@ impl TableFilter {
         Installed::Yes
     }
 
-    /// All steps at once. The keys must be read only when the iterator is asked for them.
+    /// All steps at once. The iterator must not read the keys before it is asked for them.
     pub fn rebuild_shard<K: AsRef<[u8]>>(
         &self,
         shard: usize,
@@ -170,7 +172,7 @@ impl TableFilter {
         self.install(rebuild.build())
     }
 
-    /// Nothing in here is left half-done by a panic: the snapshot is stored last.
+    /// A panic leaves nothing half-done in here: the snapshot is stored last.
     fn lock(&self) -> MutexGuard<'_, Writers> {
         self.writers.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -186,7 +188,7 @@ pub struct Rebuild {
 }
 
 impl Rebuild {
-    /// Whether the key belongs to this shard; others are left out.
+    /// Adds a key if it belongs to this shard, and returns whether it does.
     pub fn add(&mut self, key: &[u8]) -> bool {
         let key = HashedKey::new(key);
         let ours = shard_of(key.hash(), self.shards) == self.shard;

@@ -1,8 +1,8 @@
 //! A circuit breaker: stops asking a service that fails again and again, and finds out when it is back.
 //!
-//! Closed, everything passes. After [`FAILURES_MAX`] failures in a row it opens and refuses for a back-off that doubles
-//! with every failed probe; then exactly one question passes as the probe, and its outcome decides. Pure: the caller
-//! says what time it is and reports every admitted question exactly once.
+//! While closed, it lets everything pass. After [`FAILURES_MAX`] failures in a row it opens, and refuses everything for
+//! a back-off that doubles with every failed probe. Then exactly one question passes as the probe, and its outcome
+//! decides. Pure: the caller says what time it is, and reports the outcome of every admitted question exactly once.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ enum State {
     HalfOpen,
 }
 
-/// A question that may be asked. To be given back with its outcome.
+/// Permission to ask one question; given back with its outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Admission {
@@ -111,7 +111,8 @@ impl Breaker {
         }
     }
 
-    /// Nobody waited for the outcome. A probe's place goes to the next question, else it would stay taken for ever.
+    /// Nobody waited for the outcome. If it was the probe, the next question becomes one; otherwise the breaker would
+    /// stay half-open for ever.
     pub fn abandoned(&mut self, admission: Admission, now: Instant) {
         if admission == Admission::Probe && self.state == State::HalfOpen {
             self.state = State::Open { until: now };

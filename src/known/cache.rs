@@ -1,8 +1,8 @@
 //! Looks up layouts: in memory, then in the shared cache if there is one, then in the store.
 //!
-//! A layout never changes, so whatever a tier remembers stays true and nothing is ever invalidated. That the store has
-//! none is remembered only briefly. For one layout one look-up is under way, whichever threads ask. Every tier and the
-//! look-up as a whole have deadlines; past them there is an error and the caller reads the original, which is always
+//! A layout never changes, so whatever a tier remembers stays true and nothing is ever invalidated. The absence of a
+//! layout, however, is remembered only briefly. Threads that ask for the same layout share one look-up. Every tier and
+//! the look-up as a whole have deadlines; past them the caller gets an error and reads the original, which is always
 //! complete.
 
 mod metrics;
@@ -21,16 +21,16 @@ use super::shared_cache::{Fetched, SharedCache};
 use crate::wide_row::layout::{Layout, LayoutId};
 use metrics::{Metrics, Outcome};
 
-/// How long it is believed that the store has no such layout.
+/// How long the absence of a layout from the store is remembered.
 const ABSENT_TTL: Duration = Duration::from_secs(1);
-/// A point read that takes longer tells of a cluster in trouble, where the original serves as well.
+/// A point read that takes longer indicates a cluster in trouble; the original then serves as well.
 const STORE_DEADLINE: Duration = Duration::from_millis(500);
-/// All tiers together, or as long as somebody else's look-up is waited for.
+/// Deadline for all tiers together, and for waiting for another caller's look-up.
 const LOOKUP_DEADLINE: Duration = Duration::from_millis(600);
-/// What the cache itself needs for an entry, about.
+/// Approximate overhead of the cache per entry.
 const ENTRY_OVERHEAD_BYTES: usize = 200;
 
-/// Why no answer was found. No tier remembers it.
+/// Why a look-up failed. No tier remembers failures.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum LookupError {
     #[error("the layout cannot be read: {0}")]
@@ -46,7 +46,7 @@ pub enum LookupError {
 /// Where an answer was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
-    /// Here, or by another's look-up that was under way.
+    /// In memory, or by another caller's look-up that was in progress.
     Memory,
     Shared,
     Store,
@@ -59,10 +59,10 @@ pub struct Found {
     pub tier: Tier,
 }
 
-/// What the store said.
+/// What the store answered.
 type ReadStore = Result<Option<Layout>, Box<dyn Error + Send + Sync>>;
 
-/// The layouts that this process knows, and where it learns of others.
+/// The layouts that this process remembers, and the tiers where it finds others.
 pub struct Layouts {
     memory: Cache<LayoutId, Option<Arc<Layout>>>,
     shared: Option<SharedCache>,
@@ -70,13 +70,13 @@ pub struct Layouts {
     metrics: Metrics,
 }
 
-/// How long what may take, and what is believed. The default is what a proxy runs with.
+/// Deadlines, and the lifetime of an absence. A proxy runs with the default.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
-    /// For that the store has no such layout.
+    /// How long the absence of a layout is remembered.
     pub absent_ttl: Duration,
     pub store: Duration,
-    /// For all tiers together; the shared cache has a deadline of its own besides.
+    /// Deadline for all tiers together; the shared cache also has its own.
     pub lookup: Duration,
 }
 
@@ -110,12 +110,12 @@ impl Layouts {
         }
     }
 
-    /// What is in memory.
+    /// The layout, if it is in memory.
     pub async fn remembered(&self, id: &LayoutId) -> Option<Arc<Layout>> {
         self.memory.get(id).await.flatten()
     }
 
-    /// `read_store` asks Cassandra, if nobody else knows and nobody else is asking.
+    /// `read_store` asks Cassandra. It runs only if no other tier has the layout and no other caller is asking for it.
     pub async fn get<Read, Reading, E>(
         &self,
         id: &LayoutId,
@@ -203,15 +203,15 @@ impl Layouts {
         match fetched {
             Fetched::Hit(layout) => return Some(layout),
             Fetched::Ignored(reason) => {
-                tracing::debug!(table = %id.table, %reason, "a value of the shared cache is ignored");
+                tracing::debug!(table = %id.table, %reason, "ignored a value in the shared cache");
             }
-            Fetched::Failed(reason) => tracing::debug!(%reason, "the shared cache fails"),
+            Fetched::Failed(reason) => tracing::debug!(%reason, "the shared cache failed"),
             Fetched::Miss | Fetched::Skipped => {}
         }
         None
     }
 
-    /// After an entry came in, evictions are due and the gauges move.
+    /// Runs evictions and updates the gauges after an insert; otherwise counts the hit.
     async fn settle(&self, tier: Tier, start: Instant) {
         if tier == Tier::Memory {
             self.metrics.count(Tier::Memory, Outcome::Hit, start);
@@ -224,7 +224,7 @@ impl Layouts {
     }
 }
 
-/// Takes over what the store said only if it is about this layout.
+/// Accepts the store's answer only if it is about this layout.
 fn check(
     id: &LayoutId,
     read: Result<ReadStore, tokio::time::error::Elapsed>,
@@ -242,7 +242,7 @@ fn weigh(id: &LayoutId, layout: Option<&Layout>) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// Layouts stay until there is no room; that there is none is believed for this long.
+/// Layouts stay until they are evicted; an absence expires after this time.
 struct AbsentExpires(Duration);
 
 impl Expiry<LayoutId, Option<Arc<Layout>>> for AbsentExpires {

@@ -1,11 +1,11 @@
-//! Time that goes on while the process is stopped and the machine sleeps: CLOCK_BOOTTIME, behind a trait so that tests
-//! can move it.
+//! A clock that runs on while the process is stopped or the machine sleeps: CLOCK_BOOTTIME, behind a trait so that
+//! tests can move it.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A point in time, as far from boot as this.
+/// A point in time, as the time since boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment(Duration);
 
@@ -18,12 +18,12 @@ impl Moment {
         Self(Duration::from_nanos(nanos))
     }
 
-    /// Enough for 584 years of a machine's life.
+    /// Nanoseconds since boot; 64 bits last for 584 years.
     pub fn nanos(self) -> u64 {
         u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
     }
 
-    /// Zero where `earlier` is not.
+    /// Zero if `earlier` is not earlier.
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
@@ -33,7 +33,7 @@ pub trait Clock: Send + Sync {
     fn now(&self) -> Moment;
 }
 
-/// The machine's own. It does not stop with SIGSTOP, nor while a laptop or a virtual machine sleeps.
+/// The machine's clock. It does not stop with SIGSTOP, nor while a laptop or a virtual machine sleeps.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BootClock;
 

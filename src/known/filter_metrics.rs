@@ -1,4 +1,4 @@
-//! What the filter of one watched table counts and shows.
+//! Metrics of one watched table's filter.
 
 use std::time::Duration;
 

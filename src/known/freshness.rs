@@ -1,5 +1,5 @@
-//! How old a proxy's knowledge of a table is: the time since its last successful refresh was *sent*. What was
-//! acknowledged before that moment is known; of anything later nobody can be sure.
+//! How old a proxy's knowledge of a table is: the time since its last successful refresh was *sent*. Every change that
+//! was acknowledged before that moment is known; a later one may not be.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,13 +15,13 @@ pub struct Freshness {
     max_staleness: Duration,
     /// When the newest successful refresh was sent, in nanoseconds since boot; 0 until the first full load.
     refreshed: AtomicU64,
-    /// A refresh was recorded.
+    /// Notified when a refresh was recorded.
     recorded: Notify,
-    /// Somebody waits for one.
+    /// Notified when somebody waits for one.
     wanted: Notify,
 }
 
-/// Whether a write may be forwarded as far as the age of our knowledge goes.
+/// The age of our knowledge. Only fresh knowledge allows a write to be forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Age {
     Fresh,
@@ -42,9 +42,9 @@ impl Freshness {
         }
     }
 
-    /// A refresh that was sent at this moment has succeeded.
+    /// Records that a refresh that was sent at this moment has succeeded.
     pub fn record(&self, sent: Moment) {
-        // A refresh that took longer than a later one says less.
+        // A refresh that was sent earlier but ends later must not set this back.
         self.refreshed
             .fetch_max(sent.nanos().max(1), Ordering::AcqRel);
         self.recorded.notify_waiters();
@@ -57,14 +57,14 @@ impl Freshness {
 
     /// Time since the last successful refresh was sent.
     pub fn since_refresh(&self) -> Option<Duration> {
-        // The clock is read after the record: asked the other way round, a pause in between would hide its length.
+        // The clock is read last: if it were read first, a pause of the process in between would not count.
         match self.refreshed.load(Ordering::Acquire) {
             0 => None,
             nanos => Some(self.clock.now().since(Moment::from_nanos(nanos))),
         }
     }
 
-    /// There was a first full load.
+    /// Whether there was a first full load.
     pub fn is_loaded(&self) -> bool {
         self.since_refresh().is_some()
     }
@@ -77,7 +77,7 @@ impl Freshness {
         }
     }
 
-    /// Waits for a refresh that all who wait share, and says how that ended.
+    /// Waits until the knowledge is fresh or the time is up. All who wait share one refresh.
     pub async fn wait(&self, at_most: Duration) -> Age {
         let deadline = Instant::now() + at_most;
         loop {

@@ -1,8 +1,8 @@
-//! Is this partition split, and how? Asked after the filter said "maybe".
+//! Tells whether a partition is split, and how. Asked after the filter said "maybe".
 //!
-//! The rule: what cannot be found out in time is a doubt, and every doubt is answered from the original, which is always
-//! complete. An answer is never older than the request: the shard's version is validated by a read that was sent after the
-//! request arrived, and what is remembered of the key counts only if nothing changed since.
+//! The rule: a question that cannot be answered in time is a doubt, and in doubt the original answers the read, because
+//! it is always complete. An answer is never older than the request: a read that was sent after the request arrived
+//! validates the shard's version, and what is remembered of the key counts only if nothing changed since.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,13 +24,14 @@ use crate::wide_row::store::{ShardReading, SplitId, StoreError};
 
 const ANSWERS_TOTAL: &str = "narrows_lookup_answers_total";
 
-/// A change may come between validation and the read of the key; three in a row are somebody's storm.
+/// The shard may change between its validation and the read of the key. After three changes in a row the look-up gives
+/// up.
 const ATTEMPTS_MAX: usize = 3;
 const KEY_DEADLINE: Duration = Duration::from_millis(500);
-/// What an entry of the memory of keys needs beside its key, about.
+/// Approximate memory of a remembered key, without the key and the table's name.
 const ENTRY_BYTES: usize = 250;
 
-/// What a partition is, as of now.
+/// Whether a partition is split now.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LookupAnswer {
     Split(Arc<Layout>),
@@ -38,22 +39,22 @@ pub enum LookupAnswer {
     Doubt(Doubt),
 }
 
-/// Why it could not be found out.
+/// Why that could not be determined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doubt {
-    /// Nobody has looked at the original yet since it is watched.
+    /// No proxy has looked at the original since it became watched.
     Unseen,
     /// The shard could not be read in time.
     Validation,
     /// The key could not be read in time.
     Key,
-    /// It changed again and again.
+    /// The shard kept changing.
     Moving,
-    /// The layout could not be read in time, or is not there.
+    /// The layout could not be read in time, or does not exist.
     Layout,
 }
 
-/// Answers to "is this partition split?" of one table, past the filter.
+/// Counts the look-ups of one table by their answers.
 pub struct LookupMetrics {
     split: Counter,
     not_split: Counter,
@@ -100,7 +101,7 @@ impl Lookup {
         }
     }
 
-    /// How the partition was split when that was last found out; worth nothing until [`Self::find`] says the same.
+    /// The partition's layout as of the last look-up. It must not be trusted until [`Self::find`] returns the same.
     pub async fn remembered(&self, watched: &Watched, key: &PartitionKey) -> Option<Arc<Layout>> {
         let id = watched.split_id(key.clone());
         let generation = self.keys.get(&id).await?.served()?;
@@ -161,8 +162,8 @@ impl Lookup {
         Err(Doubt::Moving)
     }
 
-    /// Reads the key, unless another request is just doing so; for one key one read is under way. `None`: something changed
-    /// between the two reads.
+    /// Reads the key, or waits for another request's read: each key has at most one in progress. `None` if something
+    /// changed between the reads of shard and key.
     async fn read_key(&self, id: &SplitId, shard: &ShardReading) -> Result<Option<SeenKey>, Doubt> {
         let computed = self
             .keys

@@ -1,12 +1,12 @@
 //! What this process knows of the record of splits, and what it does with that knowledge.
 //!
-//! [`Known`] is the one thing that sessions ask, and asking never waits for a lock. A table that is not in it is not
-//! watched, as far as [`Known::catalog`] is fresh.
-//! - `follow` keeps the knowledge fresh; `freshness` and `clock` say how fresh, `view` what follows from a reading of a shard;
-//!   `snapshot` keeps filters over a restart.
-//! - `lookup` answers whether a partition is split: `validate` asks for the shard's version, `cache` and `shared_cache`
-//!   (behind a `breaker`) for the layout.
-//! - `retire` takes a split out of service before a write to its partition is made.
+//! Sessions ask [`Known`], which never makes them wait for a lock. A table that is not in it is not watched, provided
+//! that [`Known::catalog`] is fresh.
+//! - `follow` keeps the knowledge fresh. `freshness` and `clock` measure how fresh it is, `view` has the rules for
+//!   reading a shard, and `snapshot` keeps filters across restarts.
+//! - `lookup` tells whether a partition is split: `validate` reads the shard's version, `cache` and `shared_cache`
+//!   (behind a `breaker`) find the layout.
+//! - `retire` takes a split out of service before a write to its partition is acknowledged.
 //! - `service` runs all of it on a thread of its own; `slot` holds the store once it is open.
 
 pub mod breaker;
@@ -51,19 +51,19 @@ use crate::wide_row::store::{Described, SplitId};
 /// One watched table.
 pub struct Watched {
     name: TableName,
-    /// What the filter and the validations were made for.
+    /// Number of shards that the filter and the validations were made for.
     shards: u32,
     settings: ArcSwap<WatchedTable>,
-    /// Somebody has looked at the original since it is watched: earlier splits of it are out of service.
+    /// A proxy has looked at the original since it became watched, so splits from before are out of service.
     seen: AtomicBool,
-    /// The table that has the name, as far as anybody saw.
+    /// Id of the table that was last seen under the name.
     table_id: ArcSwapOption<Uuid>,
-    /// This proxy has looked at that one.
+    /// This proxy has read that table's description.
     described: AtomicBool,
-    /// What the original looks like, while all nodes agree on it.
+    /// The original's schema; `None` while it is unknown or may be changing.
     schema: ArcSwapOption<TableSchema>,
-    /// The last one that was known: a table's partition key is never altered, so keys are computed with it whatever changes,
-    /// until another table has the name.
+    /// The last known schema. A partition key is never altered, so keys are computed with it through all changes, until
+    /// another table has the name.
     key_schema: ArcSwapOption<TableSchema>,
     pub filter: TableFilter,
     pub freshness: Freshness,
@@ -72,7 +72,7 @@ pub struct Watched {
     pub following: TableMetrics,
     pub lookups: LookupMetrics,
     pub late_writes: LateWriteMetrics,
-    /// Reads that show that the table as a whole is well.
+    /// Counts reads that show that the table as a whole is healthy.
     pub answers: Answers,
 }
 
@@ -120,39 +120,41 @@ impl Watched {
         self.settings.load_full()
     }
 
-    /// Takes over settings that need no other filter and no other shards.
+    /// Adopts settings that leave the filter and the number of shards as they are.
     pub(super) fn set_settings(&self, settings: WatchedTable) {
         self.settings.store(Arc::new(settings));
     }
 
-    /// What is split of it may be believed.
+    /// Whether the record of its splits may be trusted.
     pub fn is_seen(&self) -> bool {
         self.seen.load(Ordering::Acquire)
     }
 
-    /// `table_id`: of the table that somebody saw under the name. Keys of another one mean nothing any more.
+    /// `table_id` is the id of the table that was last seen under the name. If it changed, the old table's schemas are
+    /// dropped.
     pub fn set_seen(&self, seen: bool, table_id: Option<Uuid>) {
         self.seen.store(seen, Ordering::Release);
         if self.table_id() != table_id {
             self.described.store(false, Ordering::Release);
             self.schema.store(None);
             self.key_schema.store(None);
-            // Last, since whoever computes keys reads it first: the old schema must not be met with the new id.
+            // Stored last: computing keys loads the id first, so it never pairs the new id with the old schema.
             self.table_id.store(table_id.map(Arc::new));
         }
     }
 
-    /// Read before a schema: then that is of this table, or of a later one, which somebody who compares will see.
+    /// Load this before a schema. The schema then belongs to this table or to a later one, and comparing the ids
+    /// afterwards reveals a later one.
     pub fn table_id(&self) -> Option<Uuid> {
         self.table_id.load().as_deref().copied()
     }
 
-    /// `None`: not known, or just being changed.
+    /// `None` if it is unknown, or may be changing.
     pub fn schema(&self) -> Option<Arc<TableSchema>> {
         self.schema.load_full()
     }
 
-    /// The table is as described, if it is still the one that was seen.
+    /// Adopts a description, if it is of the table that was last seen under the name.
     pub fn set_schema(&self, described: &Described) {
         let Described {
             table_id, schema, ..
@@ -160,7 +162,7 @@ impl Watched {
         if self.table_id() != *table_id {
             return;
         }
-        // The same one stays, so that what was made for it does.
+        // An equal schema keeps its `Arc`, so that what was derived from it stays valid.
         if self.schema.load().as_deref() != schema.as_deref() {
             if schema.is_some() {
                 self.key_schema.store(schema.clone());
@@ -170,7 +172,7 @@ impl Watched {
         self.described.store(true, Ordering::Release);
     }
 
-    /// Its partition key, as far as that is not known: it is the same however else the table is being changed.
+    /// Adopts the partition key, if it is not known yet. It stays the same whatever else is being changed.
     pub(super) fn set_key_schema(&self, described: &Described) {
         let is_news = !self.is_described() && described.schema.is_some();
         if is_news && self.table_id() == described.table_id {
@@ -179,23 +181,23 @@ impl Watched {
         }
     }
 
-    /// It is being changed, perhaps; who reads it asks the original.
+    /// The table may be changing. Until its schema is known again, the original answers reads.
     pub(super) fn forget_schema(&self) {
         self.schema.store(None);
     }
 
-    /// What the keys of writes are computed with. `None`: the table was never described since this proxy runs, or is of a kind
-    /// that cannot be split.
+    /// The schema with which the keys of writes are computed. `None` if this proxy has not read the table's description
+    /// yet, or if the table is of a kind that cannot be split.
     pub fn key_schema(&self) -> Option<Arc<TableSchema>> {
         self.key_schema.load_full()
     }
 
-    /// Its partition key is known, as far as it ever will be.
+    /// Whether the table's description was read: waiting brings no better [`Self::key_schema`].
     pub fn is_described(&self) -> bool {
         self.described.load(Ordering::Acquire)
     }
 
-    /// As far as is known, no partition of it is split or guarded.
+    /// Whether no partition is split or guarded, as far as this process knows.
     pub fn has_no_splits(&self) -> bool {
         let stats = self.filter.stats();
         stats.keys == 0 && stats.shards_unknown == 0
@@ -205,7 +207,7 @@ impl Watched {
         SplitId::new(self.name.clone(), key, self.shards)
     }
 
-    /// `false` is a guarantee, as far as the knowledge goes: the partition is neither split nor guarded.
+    /// `false` guarantees that the partition is neither split nor guarded, as far as the knowledge is fresh.
     pub fn might_be_split(&self, target: &Target<'_>) -> bool {
         let answer = self.filter.might_match(target);
         self.filter_metrics.count_check(target, answer);
@@ -223,7 +225,7 @@ pub struct ListVersion(u64);
 pub struct Known {
     tables: ArcSwap<Tables>,
     list: AtomicU64,
-    /// How well the list itself is known.
+    /// Freshness of the list itself.
     pub catalog: Freshness,
 }
 
@@ -236,7 +238,7 @@ impl Known {
         }
     }
 
-    /// Read before the list: then what is looked up there is of this version or a later one.
+    /// Load this before looking up a table: what is found then belongs to this version or a later one.
     pub fn list(&self) -> ListVersion {
         ListVersion(self.list.load(Ordering::Acquire))
     }
@@ -250,7 +252,7 @@ impl Known {
         tables.values().flat_map(HashMap::values).cloned().collect()
     }
 
-    /// Whether a table has the name of one that holds buckets of a watched table. One that is watched itself is not meant.
+    /// Whether the name is that of a split table of a watched table. `false` for a table that is watched itself.
     pub fn is_split_table(&self, keyspace: &str, table: &str) -> bool {
         let tables = self.tables.load();
         let Some(watched) = tables.get(keyspace) else {
@@ -259,10 +261,10 @@ impl Known {
         !watched.contains_key(table) && watched.keys().any(|original| is_name(original, table))
     }
 
-    /// The list of tables and everything on it was loaded once.
+    /// Whether the list of tables, and every table on it, was loaded at least once.
     pub fn is_loaded(&self) -> bool {
         let tables = self.tables.load();
-        // One that cannot be followed was reported, and must not keep the others waiting.
+        // A table that cannot be followed was reported, and must not keep the others waiting.
         let followed = |watched: &&Arc<Watched>| watched.settings().is_sound();
         let mut watched = tables.values().flat_map(HashMap::values).filter(followed);
         self.catalog.is_loaded() && watched.all(|watched| watched.freshness.is_loaded())

@@ -1,10 +1,11 @@
-//! What writes do to splits: whatever a write could be missing from is taken out of service before its client hears of it.
+//! What writes do to splits: every split that could lack a write is taken out of service before the client gets its
+//! reply.
 //!
 //! *Only an LWT of our own that applied is an acknowledgement* (see `store`). A generation that seems to have ended may
-//! have done so on one replica only, and another proxy may still serve it: so what seems free is settled by moving the
-//! shard's version before it is believed, once for each version of its row.
+//! have ended on one replica only, while another proxy still serves it. So a partition that seems free is settled
+//! first, by moving the shard's version; once for each version of its row.
 //!
-//! Runs on the thread that follows the control keyspace, and to its end whoever stops waiting: a client that goes away
+//! The work runs on the thread that follows the control keyspace, and always to its end: a client that goes away
 //! cancels nothing.
 
 use std::sync::Arc;
@@ -29,36 +30,37 @@ use crate::wide_row::store::{
     ClusterPatience, Detected, End, Found, KeyReading, Outcome, SplitId, StoreError,
 };
 
-/// Each is lost only to somebody who moved the split meanwhile.
+/// An attempt fails only if the split was changed meanwhile.
 const ATTEMPTS_MAX: usize = 5;
-/// Partitions of one request that are looked at side by side.
+/// Number of partitions of one request that are handled side by side.
 const SIDE_BY_SIDE: usize = 8;
-/// Drivers give up after ten seconds or so; a request that is refused before that is not lost.
+/// Drivers give up after about ten seconds; a client still gets a refusal that is sent before that.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What is remembered of keys; each is a few hundred bytes.
+/// Maximum number of keys remembered; each takes a few hundred bytes.
 const REMEMBERED_MAX: u64 = 100_000;
-/// A partition is left alone for longer than it must be, so that the next unknown outcome on it needs no change.
+/// A partition is left alone for this much longer than necessary, so that the next unknown outcome on it needs no
+/// change.
 const UNSETTLED_SPARE: Duration = Duration::from_secs(600);
-/// Attempts to write down that an outcome is unknown, when nobody waits for it any more.
+/// Maximum number of attempts to record an unknown outcome when nobody waits for it any more.
 const REPEATS_MAX: usize = 20;
 const REPEAT_AFTER: Duration = Duration::from_secs(3);
-/// Writes with an unknown outcome that wait for that to be written down. Those beyond are counted; the comparison after the
-/// hint window finds what they change.
+/// Maximum number of unknown outcomes that wait to be recorded. Further ones are only counted; the comparison after the
+/// hint window finds what those writes changed.
 const DOUBTS_MAX: usize = 10_000;
 const DOUBTS_SIDE_BY_SIDE: usize = 4;
-/// All of these, and changes that somebody waits for or has given up to wait for: those go on, and while the cluster is slow
-/// to make them they must not become more and more.
+/// Maximum number of changes in progress, unknown outcomes included. A change goes on after its client has stopped
+/// waiting, so on a slow cluster changes would otherwise pile up.
 const UNDER_WAY_MAX: usize = DOUBTS_MAX + 4096;
-/// Late writes double the pause before the next attempt so often at most.
+/// Maximum number of times that late writes double the pause before the next attempt.
 const DOUBLINGS_MAX: u32 = 8;
 const PAUSE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 const LATE_WRITES_TOTAL: &str = "narrows_late_writes_total";
 
-const WRITTEN: &str = "it was written";
+const WRITTEN: &str = "it was written to";
 const OUTCOME_UNKNOWN: &str = "a write to it has an unknown outcome";
 
-/// What a write may do with the partitions it touches.
+/// Whether a write may go ahead on the partitions it touches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Released {
     /// No generation of them is guarded or served any more.
@@ -67,7 +69,7 @@ pub enum Released {
     Rejected,
 }
 
-/// It was not found out, or could not be changed, in time.
+/// Why splits could not be checked or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum RetireError {
     #[error("{0}")]
@@ -80,17 +82,17 @@ pub enum RetireError {
     TooMany,
 }
 
-/// What became of writes to partitions of one table that are guarded or split.
+/// Counts what became of writes to guarded or split partitions of one table.
 pub struct LateWriteMetrics {
     /// Generations that a write has ended.
     pub invalidated: Counter,
     /// Writes rejected because of the table's policy.
     pub rejected: Counter,
-    /// Writes refused because what they touch could not be taken out of its split.
+    /// Writes refused because a split that they touch could not be retired.
     pub refused: Counter,
     /// Writes whose reply was replaced by "outcome unknown" for the same reason.
     pub unknown: Counter,
-    /// Unknown outcomes that could not be written down.
+    /// Unknown outcomes that could not be recorded.
     pub forgotten: Counter,
 }
 
@@ -111,13 +113,13 @@ impl LateWriteMetrics {
 pub struct Retirer {
     store: Arc<StoreSlot>,
     runtime: Handle,
-    /// The version of a key's row at which it was not guarded, and every proxy can know.
+    /// The row version at which a key was not guarded, and every proxy can know it.
     settled: Cache<SplitId, Version>,
-    /// Until when nothing of a key is guarded, in milliseconds since 1970.
+    /// Until when a key must not be guarded, in milliseconds since 1970.
     unsettled: Cache<SplitId, i64>,
     patience: OnceCell<ClusterPatience>,
     under_way: AtomicUsize,
-    /// Unknown outcomes that are not written down yet.
+    /// Unknown outcomes that are not recorded yet.
     doubts: AtomicUsize,
     doubt_turns: Semaphore,
 }
@@ -136,7 +138,7 @@ impl Retirer {
         })
     }
 
-    /// Takes partitions that are about to be written, or just were, out of their splits.
+    /// Retires the splits of partitions that are about to be written, or just were.
     pub async fn release(
         self: &Arc<Self>,
         watched: &Arc<Watched>,
@@ -159,7 +161,8 @@ impl Retirer {
         .await
     }
 
-    /// Nothing of these partitions is guarded until a write to them whose outcome is unknown can have no effect any more.
+    /// Retires the splits of these partitions, and keeps the partitions from being guarded until a write with an
+    /// unknown outcome can have no effect any more.
     pub async fn leave_alone(
         self: &Arc<Self>,
         watched: &Arc<Watched>,
@@ -179,9 +182,9 @@ impl Retirer {
         .await
     }
 
-    /// A write has an unknown outcome and nobody waits: what it might have touched is taken out of service and left alone,
-    /// all of the table without `keys`. Tried again and again for a minute, a few at a time: a cluster that loses many
-    /// writes has enough to do.
+    /// Handles a write with an unknown outcome that nobody waits for: retires the splits that it may have touched and
+    /// leaves their partitions alone. Without `keys`, it takes the whole table out of service. It tries for a minute,
+    /// for a few writes at a time: a cluster that loses many writes has enough to do.
     pub fn doubt(self: &Arc<Self>, watched: &Arc<Watched>, keys: Option<Vec<PartitionKey>>) {
         if self.doubts.fetch_add(1, Ordering::AcqRel) >= DOUBTS_MAX {
             self.doubts.fetch_sub(1, Ordering::AcqRel);
@@ -203,7 +206,7 @@ impl Retirer {
                 let _turn = self.doubt_turns.acquire().await;
                 match &keys {
                     Some(keys) => self.leave_alone(watched, keys.clone()).await,
-                    // By now that may be known of a table which was just being loaded.
+                    // The table may have finished loading by now, and turned out to have no splits.
                     None if watched.freshness.age() == Age::Fresh && watched.has_no_splits() => {
                         Ok(())
                     }
@@ -218,7 +221,8 @@ impl Retirer {
         watched.late_writes.forgotten.increment(1);
     }
 
-    /// Takes all splits of a table out of service; with `demote` none are made or served until somebody says so.
+    /// Takes all splits of a table out of service. With `demote`, no more are made or served until an operator changes
+    /// the mode.
     pub async fn take_out(
         self: &Arc<Self>,
         watched: &Arc<Watched>,
@@ -238,7 +242,7 @@ impl Retirer {
         .await
     }
 
-    /// Waits until nothing is under way, or the time is up.
+    /// Waits until no change is in progress, or the time is up.
     pub async fn finish(&self, at_most: Duration) {
         let deadline = Instant::now() + at_most;
         while self.under_way.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
@@ -246,7 +250,7 @@ impl Retirer {
         }
     }
 
-    /// On the thread of the control keyspace, to its end; waited for as long as a client might wait.
+    /// Runs `work` to its end on the control keyspace's thread, and waits for it as long as a client might.
     async fn run<T: Send + 'static>(
         self: &Arc<Self>,
         work: impl Future<Output = Result<T, StoreError>> + Send + 'static,
@@ -327,13 +331,14 @@ impl Retirer {
             let end = End {
                 reason: OUTCOME_UNKNOWN,
                 unsettled_until: Some(until),
-                // In service it is when it is compared again; otherwise it stays as it is.
+                // For a split in service this is the time of its next comparison, so it is replaced; otherwise it
+                // stays.
                 not_before: is_guarded.then_some(until),
                 ..End::default()
             };
             let Some(generation) = reading.generation else {
                 match store.detect(&id, Found::default()).await? {
-                    // Nothing is guarded in a shard that was given up.
+                    // A retired shard guards nothing.
                     Detected::Retired => return Ok(()),
                     Detected::New(_) | Detected::Known | Detected::NotYet => continue,
                 }
@@ -347,7 +352,7 @@ impl Retirer {
         Err(StoreError::Contended(ATTEMPTS_MAX))
     }
 
-    /// Where the cluster does not say, Cassandra's own default.
+    /// The cluster's hint window, or Cassandra's default if it cannot be read.
     async fn hint_window(&self) -> Duration {
         let read = async || self.store.get()?.read_patience().await;
         let patience = self.patience.get_or_try_init(read).await;
@@ -355,7 +360,7 @@ impl Retirer {
     }
 }
 
-/// Something is under way until this is dropped.
+/// Counts a change as in progress until dropped.
 struct UnderWay(Arc<Retirer>);
 
 impl UnderWay {
@@ -371,14 +376,14 @@ impl Drop for UnderWay {
     }
 }
 
-/// How a partition stands to a write.
+/// What the row of a partition means for a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GuardState {
-    /// There was never a split of it.
+    /// The partition never had a split.
     Absent,
-    /// It seems that nothing is guarded.
+    /// The partition seems not to be guarded.
     Free,
-    /// Also in a state that this version does not know.
+    /// Guarded, or in a state that this version does not know.
     Guarded(Generation),
 }
 
@@ -393,7 +398,7 @@ fn guard_state(reading: &KeyReading) -> GuardState {
     }
 }
 
-/// Keys that are written again and again are not split again and again.
+/// Doubles with each late write, so that a key that keeps being written does not keep being split.
 fn pause(quiet_for: Duration, late_writes: i32) -> Duration {
     let doublings = u32::try_from(late_writes - 1).unwrap_or(0);
     let pause = quiet_for.saturating_mul(1 << doublings.min(DOUBLINGS_MAX));

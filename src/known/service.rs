@@ -1,5 +1,5 @@
-//! Runs what a proxy needs to know what is split: on a thread of its own, so that a full load or a slow Redis holds up
-//! no session and no accept.
+//! Runs everything by which a proxy knows what is split, on a thread of its own, so that a full load or a slow Redis
+//! holds up no session and no accept.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,11 +25,12 @@ use crate::tls::{self, TlsError};
 use crate::wide_row::open::{open, until_done};
 use crate::wide_row::store::{Store, StoreError};
 
-/// Before following begins again after a panic.
+/// Pause before following begins again after a panic.
 const PANIC_PAUSE: Duration = Duration::from_millis(500);
-/// Beyond it the comparison after the hint window has to find what was not written down.
+/// How long a stop waits for changes in progress. The comparison after the hint window finds the effects of writes that
+/// were not recorded by then.
 const FINISH_PATIENCE: Duration = Duration::from_secs(5);
-/// What is remembered of keys, as a share of what layouts may take.
+/// Remembered keys may take the memory for layouts divided by this.
 const KEYS_SHARE: u64 = 4;
 
 #[derive(Debug, thiserror::Error)]
@@ -40,7 +41,7 @@ pub enum ServiceError {
     Thread(#[from] io::Error),
 }
 
-/// What the process does beside following.
+/// What the process does besides following.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     Proxy,
@@ -48,23 +49,23 @@ pub enum Role {
     Worker,
 }
 
-/// What sessions ask.
+/// What sessions use to ask about splits, retire them and report wide partitions.
 #[derive(Clone)]
 pub struct WideRow {
     pub known: Arc<Known>,
     pub lookup: Arc<Lookup>,
     pub retirer: Arc<Retirer>,
-    /// Where what may be wide is told.
+    /// Where sessions report partitions that may be wide.
     pub sightings: Sightings,
 }
 
-/// The thread, for whoever started it.
+/// The handle of the thread.
 pub struct Service {
     pub wide_row: WideRow,
-    /// What sessions told, for whoever detects wide partitions; taken once.
+    /// Receives what sessions report, for the detection of wide partitions; taken once.
     pub sightings: Option<sighting::Receiver>,
     pub store: Arc<StoreSlot>,
-    /// Everything was loaded once.
+    /// Becomes true once everything has been loaded.
     pub loaded: watch::Receiver<bool>,
     shared: Option<SharedCache>,
     stop: oneshot::Sender<()>,
@@ -131,7 +132,7 @@ impl Service {
         })
     }
 
-    /// Takes over new TLS files of Redis. The session of the control keyspace keeps those it was opened with.
+    /// Reloads the TLS files for Redis. The session of the control keyspace keeps those that it was opened with.
     pub fn reload(&self, config: &Config) -> Result<(), TlsError> {
         if let (Some(shared), Some(redis)) = (&self.shared, &config.redis) {
             let tls = redis.tls.as_ref().map(tls::load_upstream);
@@ -140,9 +141,9 @@ impl Service {
         Ok(())
     }
 
-    /// Stops following and keeps the filters for the next start. Blocks until that is done.
+    /// Stops following and saves the filters for the next start. Blocks until that is done.
     pub fn stop(self) {
-        // Gone already: then it has panicked, and joining says so.
+        // If the receiver is gone, the thread has panicked, and joining it says so.
         let _ = self.stop.send(());
         if self.thread.join().is_err() {
             tracing::error!("following the control keyspace panicked; please report this");
@@ -173,14 +174,14 @@ impl Run {
                 break;
             }
             tracing::error!(
-                "following the control keyspace panicked, and begins again; please report this"
+                "following the control keyspace panicked and is restarted; please report this"
             );
             runtime.block_on(sleep(PANIC_PAUSE));
         }
-        // Sessions have ended; what their last writes did to splits is still being written down.
+        // Sessions have ended, but what their last writes did to splits may not be recorded yet.
         runtime.block_on(self.retirer.finish(FINISH_PATIENCE));
         self.follower.saving()();
-        // Requests that still wait for the store get their answer: a doubt.
+        // Look-ups that still wait for the store now end in a doubt.
         runtime.shutdown_background();
     }
 
@@ -189,12 +190,13 @@ impl Run {
             "the control keyspace cannot be used yet; writes wait, reads go to the originals";
         let store = Arc::new(until_done(told, async || open(&self.config).await).await);
         self.slot.set(store.clone());
-        let told = "what the configuration says could not be compared with the control keyspace, trying again";
+        let told =
+            "the configured tables could not be compared with the control keyspace, trying again";
         until_done(told, async || self.seed(&store).await).await;
         self.follower.run(store).await;
     }
 
-    /// Says how old what this proxy goes by may become.
+    /// Announces this proxy's `max_staleness` to the fleet.
     async fn announce(&self, store: &Store) -> Result<(), StoreError> {
         let own = self.config.control.max_staleness;
         let longest = store.announce_max_staleness(own).await?;
@@ -208,8 +210,8 @@ impl Run {
         Ok(())
     }
 
-    /// Tables of the configuration begin to be watched; where the store differs, it wins. Before anything is known that a
-    /// write could go by, workers are told of it.
+    /// Begins to watch the tables of the configuration; where the store differs, it wins. A proxy announces its
+    /// `max_staleness` first, before it knows anything that could let a write pass.
     async fn seed(&self, store: &Store) -> Result<(), StoreError> {
         if self.role == Role::Proxy {
             self.announce(store).await?;

@@ -1,4 +1,4 @@
-//! The store's place: empty until the control keyspace could be reached for the first time. Afterwards the driver
+//! Holds the store. It is empty until the control keyspace is reached for the first time; afterwards the driver
 //! reconnects by itself.
 
 use std::sync::Arc;

@@ -2,9 +2,9 @@
 //! read from the store again.
 //!
 //! A loaded filter is as old as its file: keys changed since are missing from it. Its `false` may be relied on only
-//! once whoever loaded it has inserted what the store says has changed since the save.
+//! after the keys that changed since the save, according to the store, were inserted.
 //!
-//! Losing a file loses nothing but time, so whatever cannot be read whole is ignored. Blocking: for threads that may
+//! Losing a file costs nothing but time, so a file that cannot be read whole is ignored. Blocking: for threads that may
 //! wait. Must never write outside its directory, whatever a table is called.
 
 use std::fs::{self, File, OpenOptions};
@@ -18,9 +18,9 @@ use thiserror::Error;
 use crate::filter::{self, Policies, TableFilter};
 use crate::schema::names::TableName;
 
-/// Of one file: the default filter of some 200 million keys. Anything larger is not ours.
+/// Maximum size of a file: that of the default filter for some 200 million keys. Anything larger is not ours.
 pub const FILE_BYTES_MAX: u64 = 512 << 20;
-/// Of a file's name without its endings; file systems allow 255.
+/// Maximum length of a file's name without its endings; file systems allow 255.
 const NAME_BYTES_MAX: usize = 180;
 const ENDING: &str = "filter";
 const TEMPORARY: &str = "tmp";
@@ -40,17 +40,17 @@ pub enum SnapshotError {
     #[error("a filter of {0} bytes exceeds the limit of {FILE_BYTES_MAX}")]
     TooLarge(u64),
     #[error(
-        "{} is damaged, or of another table, version or number of shards: {damaged} pieces are unreadable",
+        "{} is damaged, or belongs to another table, version or number of shards: {damaged} parts are unreadable",
         path.display()
     )]
     Unreadable { path: PathBuf, damaged: usize },
 }
 
-/// Saves of this process take turns, so that a temporary file found by one is nobody's.
+/// Saves of this process take turns, so a temporary file that one finds is not in use by another.
 static SAVING: Mutex<()> = Mutex::new(());
 
-/// Replaces the table's file as a whole: after a crash at any moment the old or the new one is there. `context` is what
-/// must be the same to load it, beside the table's name: the table's id, the store's epoch.
+/// Replaces the table's file as a whole: after a crash at any moment, either the old or the new one is there. To load
+/// it, `context` must be the same, as well as the table's name. It could be the table's id or the store's epoch.
 pub fn save(
     directory: &Path,
     table: &TableName,
@@ -71,17 +71,17 @@ pub fn save(
         fs::rename(&temporary, &path).map_err(io_error("replace", &path))
     });
     if written.is_err() {
-        // The first error is the telling one; what stays is removed by the next save.
+        // The first error is the one to report; the next save removes what stays.
         let _ = fs::remove_file(&temporary);
     }
     written?;
-    // Without this the new name may be lost with the power, though never the contents under it.
+    // Without this, a power failure may undo the rename, though it never damages the contents.
     let opened = File::open(directory).and_then(|directory| directory.sync_all());
     opened.map_err(io_error("sync", directory))
 }
 
-/// The table's filter as it was saved with the same context and number of shards; with other policies than then it
-/// asks for a rebuild. `None` if there is none, or with a warning, none that can be read whole.
+/// The table's filter as it was saved with the same context and number of shards. If the policies have changed since,
+/// it asks for a rebuild. `None` if there is no file, or, with a warning, if it cannot be read whole.
 pub fn load(
     directory: &Path,
     table: &TableName,
@@ -93,7 +93,7 @@ pub fn load(
     match read(&path, &bind(table, context), policies, shards) {
         Ok(filter) => filter,
         Err(error) => {
-            tracing::warn!(%table, %error, "a stored filter is ignored and will be built anew");
+            tracing::warn!(%table, %error, "a stored filter is ignored and will be rebuilt");
             None
         }
     }
@@ -119,7 +119,7 @@ fn read(
 }
 
 fn read_file(path: &Path) -> Result<Option<Vec<u8>>, SnapshotError> {
-    // Before it is opened: a pipe would wait for a writer.
+    // Checked before opening: opening a pipe would wait for a writer.
     let metadata = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         looked_up => looked_up.map_err(io_error("look up", path))?,
@@ -132,25 +132,25 @@ fn read_file(path: &Path) -> Result<Option<Vec<u8>>, SnapshotError> {
     }
     let file = File::open(path).map_err(io_error("open", path))?;
     let mut bytes = Vec::new();
-    // It may have grown since.
+    // The file may have grown since.
     let mut limited = file.take(FILE_BYTES_MAX);
     let read = limited.read_to_end(&mut bytes);
     read.map_err(io_error("read", path))?;
     Ok(Some(bytes))
 }
 
-/// On the disk when this returns.
+/// The file is on disk when this returns.
 fn write_new(path: &Path, bytes: &[u8]) -> Result<(), SnapshotError> {
     let mut options = OpenOptions::new();
-    // What is new follows no link that somebody else made.
+    // `create_new` follows no link that somebody else made.
     options.write(true).create_new(true).mode(0o600);
     let mut file = options.open(path).map_err(io_error("create", path))?;
     file.write_all(bytes).map_err(io_error("write", path))?;
     file.sync_all().map_err(io_error("sync", path))
 }
 
-/// Temporary files of this table that a crash has left. One of a process that saves at this moment may go as well: its
-/// save then fails, and the file under the real name stays whole.
+/// Removes temporary files of this table that a crash has left. This may hit the file of another process that is saving
+/// right now: its save then fails, and the file under the real name stays whole.
 fn remove_leftovers(directory: &Path, name: &str) -> Result<(), SnapshotError> {
     let entries = fs::read_dir(directory).map_err(io_error("list", directory))?;
     for entry in entries {
@@ -179,7 +179,7 @@ fn is_leftover(file: &str, name: &str) -> bool {
 fn file_name(table: &TableName) -> String {
     let mut name = format!("{}.{}", encode(&table.keyspace), encode(&table.table));
     if name.len() > NAME_BYTES_MAX {
-        // The mark is in no encoded name, so a cut one is never taken for a whole one.
+        // No encoded name contains `~`, so a shortened name is never taken for a whole one.
         let hash = filter::hash(name.as_bytes());
         name.truncate(NAME_BYTES_MAX);
         name += &format!("~{hash:016x}");
@@ -187,8 +187,8 @@ fn file_name(table: &TableName) -> String {
     format!("{name}.{ENDING}")
 }
 
-/// Lower-case letters, digits and `_` stand for themselves, every other byte is `%` and two digits. Capitals too: some
-/// file systems do not tell them apart, and Cassandra does.
+/// Keeps lower-case letters, digits and `_`; every other byte becomes `%` and two hex digits. So do capitals, because
+/// some file systems ignore case and Cassandra does not.
 fn encode(name: &str) -> String {
     let mut encoded = String::with_capacity(name.len());
     for byte in name.bytes() {
@@ -200,7 +200,7 @@ fn encode(name: &str) -> String {
     encoded
 }
 
-/// A file under another table's name is not that table's: cut names could coincide, and people copy files.
+/// Binds a file to its table, whatever it is called: shortened names could coincide, and people copy files.
 fn bind(table: &TableName, context: &[u8]) -> Vec<u8> {
     let mut bound = Vec::new();
     for name in [&table.keyspace, &table.table] {

@@ -1,7 +1,7 @@
-//! Validation with the read: what is a shard's version *now*? Asked for every read that would be answered from a split.
+//! Validation: reads what a shard's version is *now*, for every read that would be answered from a split.
 //!
-//! A request may share only a reading that was sent after it arrived. So one reading per shard is under way at a time,
-//! and all requests that arrive meanwhile share the next: the cost does not grow with the load.
+//! A request may share only a shard read that was sent after the request arrived. So each shard has one read in flight
+//! at a time, and all requests that arrive meanwhile share the next: the cost does not grow with the load.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub enum Unvalidated {
     Late,
 }
 
-/// Reads a shard's statics; a store, or a test's.
+/// Reads a shard's statics; implemented by the store, and by tests.
 pub trait ReadShard: Send + Sync + 'static {
     fn read_shard(
         &self,
@@ -36,11 +36,11 @@ pub trait ReadShard: Send + Sync + 'static {
     ) -> impl Future<Output = Result<ShardReading, StoreError>> + Send;
 }
 
-/// All shards of one table.
+/// Validates all shards of one table.
 pub struct Validations<R> {
     reader: Arc<R>,
     shards: Box<[Arc<Mutex<Waiting>>]>,
-    /// Where readings run: on a runtime that outlives any request.
+    /// Runs the reads, and outlives any request.
     runtime: Handle,
     pub metrics: Metrics,
 }
@@ -48,7 +48,7 @@ pub struct Validations<R> {
 pub struct Metrics {
     pub sent: Counter,
     pub failed: Counter,
-    /// Requests that were answered; those beyond `sent` shared a reading.
+    /// Requests for a validation; those beyond `sent` shared a read.
     pub asked: Counter,
 }
 
@@ -65,7 +65,7 @@ impl Metrics {
 
 type Answer = Result<ShardReading, Unvalidated>;
 
-/// Requests for which no reading was sent yet.
+/// Requests for which no read was sent yet.
 #[derive(Default)]
 struct Waiting {
     requests: Vec<oneshot::Sender<Answer>>,
@@ -100,14 +100,14 @@ impl<R: ReadShard> Validations<R> {
         if begin {
             self.runtime.spawn(self.readings(shard, place.clone()));
         }
-        // Twice: the reading before ours may take all of its time.
+        // Twice the deadline: the read before ours may use up its own.
         match timeout(2 * DEADLINE, answer).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) | Err(_) => Err(Unvalidated::Late),
         }
     }
 
-    /// Reads as long as somebody waits.
+    /// Reads as long as requests wait.
     fn readings(
         &self,
         shard: i32,
@@ -115,7 +115,7 @@ impl<R: ReadShard> Validations<R> {
     ) -> impl Future<Output = ()> + Send + 'static {
         let reader = self.reader.clone();
         let (sent, failed) = (self.metrics.sent.clone(), self.metrics.failed.clone());
-        // Made here: a future that a runtime drops before it ever ran breaks off, too.
+        // Made outside the future, so that it takes effect even if the runtime drops the future before it ever ran.
         let mut broken_off = BrokenOff(Some(place.clone()));
         async move {
             loop {
@@ -138,7 +138,7 @@ impl<R: ReadShard> Validations<R> {
                     failed.increment(1);
                 }
                 for request in requests {
-                    // One that went away needs no answer.
+                    // A request that was given up needs no answer.
                     let _ = request.send(answer.clone());
                 }
             }
@@ -146,7 +146,8 @@ impl<R: ReadShard> Validations<R> {
     }
 }
 
-/// Readings that end by a panic, or with the runtime: the next request can begin them again. `None` once they ended well.
+/// Cleans up when the reads end by a panic or with the runtime, so that the next request can start them again. `None`
+/// once they have ended normally.
 struct BrokenOff(Option<Arc<Mutex<Waiting>>>);
 
 impl BrokenOff {
@@ -160,13 +161,13 @@ impl Drop for BrokenOff {
         if let Some(place) = self.0.take() {
             let mut waiting = lock(&place);
             waiting.under_way = false;
-            // Nobody reads for them any more.
+            // No read will answer them any more.
             waiting.requests.clear();
         }
     }
 }
 
-/// Nothing is left half-done in here by a panic.
+/// A panic leaves nothing half-done in here.
 fn lock(place: &Mutex<Waiting>) -> std::sync::MutexGuard<'_, Waiting> {
     place.lock().unwrap_or_else(PoisonError::into_inner)
 }

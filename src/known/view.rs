@@ -1,14 +1,15 @@
-//! What is known of a shard, and what follows from a reading of it. Pure.
+//! What is known of a shard, and what a read of it adds to that. Pure.
 //!
-//! A shard's version is read first, then its rows. All changes below a version are on a quorum before it can be proposed, so
-//! rows that are read after a version was seen hold every change below it. The change *at* that version may still be on
-//! its way to the replicas, and a read of several replicas is not one moment: so a change counts as known only when its own
-//! row was seen, and a key's state only when it came with the very version that was seen before.
+//! A shard's version is read first, then its rows. Every change below a version is on a quorum before that version can
+//! be proposed, so rows that are read after a version was seen include all changes below it. The change *at* that
+//! version may still be on its way to the replicas, and a read of several replicas does not show one moment. So a
+//! change counts as known only when its own row was seen, and a key's state only if it came with the very version that
+//! was seen before.
 
 use crate::wide_row::names::{Generation, Version};
 use crate::wide_row::store::{KeyReading, ShardReading};
 
-/// How far a follower knows one shard.
+/// What a follower knows of one shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ShardView {
     /// Every change up to here is known.
@@ -16,7 +17,7 @@ pub struct ShardView {
     epoch: i32,
 }
 
-/// What a follower has to do about a shard.
+/// What a follower must do next for a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     Nothing,
@@ -25,8 +26,8 @@ pub enum Next {
 }
 
 impl ShardView {
-    /// What a polled version asks for. One that is lower than what is known comes from replicas that an
-    /// unacknowledged change has not reached.
+    /// Compares a polled version with the known one. A lower version comes from replicas that an unacknowledged change
+    /// has not reached.
     pub fn next(&self, polled: &ShardReading) -> Next {
         if polled.version <= self.known {
             Next::Nothing
@@ -35,14 +36,15 @@ impl ShardView {
         }
     }
 
-    /// Takes over a full reading of a shard whose statics were read serially: everything up to its version was on a quorum
-    /// before the rows were read. What is known beyond that was seen on some replica only, and is read again.
+    /// Adopts a full read of a shard whose statics were read serially: everything up to its version was on a quorum
+    /// before the rows were read. Anything known beyond that was seen on some replica only, and is read again.
     pub fn settle(&mut self, settled: &ShardReading) {
         self.known = settled.version;
         self.epoch = settled.epoch;
     }
 
-    /// Takes over a poll after the rows above were read. `seen`: one of them, or the epoch, is at the polled version.
+    /// Adopts a poll after the rows above the known version were read. `seen`: one of those rows is at the polled
+    /// version. An epoch at that version counts as well.
     pub fn absorb(&mut self, polled: &ShardReading, seen: bool) {
         let below = Version(polled.version.0.saturating_sub(1));
         let known = if seen || polled.epoch_version == polled.version {
@@ -59,7 +61,7 @@ impl ShardView {
     }
 }
 
-/// What a proxy remembers of one key, and the shard's version at which that was so.
+/// What a proxy remembers of one key, as of a version of its shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeenKey {
     version: Version,
@@ -68,10 +70,10 @@ pub struct SeenKey {
 }
 
 impl SeenKey {
-    /// From a read of the key that was sent after the shard was read; `None` if it is worth nothing. With another version
-    /// than the shard's it is a mixture: of replicas that have the newest change and others that lack one before it, or of
-    /// one that has a change that may yet be lost. A key without a row comes without a version: what may be under way there
-    /// cannot be more than the beginning of a split.
+    /// Made from a read of the key that was sent after the shard was read; `None` if that read proves nothing. If its
+    /// version differs from the shard's, it mixes replicas that have the newest change with replicas that lack an
+    /// earlier one, or it shows a change that may yet be lost. A key without a row has no version: at most, its first
+    /// split is just beginning.
     pub fn new(reading: &KeyReading, shard: &ShardReading) -> Option<Self> {
         let has_row = reading.standing.is_some() || reading.is_unknown;
         if has_row && reading.version != shard.version {
@@ -91,13 +93,13 @@ impl SeenKey {
         self.served
     }
 
-    /// The key belongs into a filter.
+    /// Whether the key belongs in a filter.
     pub fn is_guarded(&self) -> bool {
         self.is_guarded
     }
 
-    /// What it is worth now that the shard was read again: nothing, if anything changed since. A shard that seems older
-    /// is good, too: versions only grow, and ours saw all that it saw.
+    /// Whether this still holds now that the shard was read again: not if anything changed since. A shard that seems
+    /// older is fine, too: versions only grow, so this has seen every change that the shard shows.
     pub fn judged_by(&self, shard: &ShardReading) -> Judged {
         match self.served {
             _ if self.version < shard.version => Judged::Outdated,
@@ -111,7 +113,7 @@ impl SeenKey {
 pub enum Judged {
     InService(Generation),
     NotInService,
-    /// The shard moved on; read the key again.
+    /// The shard has changed since; read the key again.
     Outdated,
 }
 

@@ -1,7 +1,7 @@
-//! Removes what nobody reads any more: buckets of generations that are over for a day, and their layouts. Never sooner: a
-//! scan that began on them may still go on, and a person may want to look. Nothing here touches an original.
+//! Removes the buckets and layouts of generations that ended at least a day ago. Never sooner: a scan that began on
+//! them may still be running, and an operator may want to inspect them. Nothing here touches an original.
 //!
-//! `tables` drops whole split tables, `orphans` removes all that is left of a table that is gone.
+//! `tables` drops whole split tables; `orphans` removes what is left of an original that no longer exists.
 
 pub mod orphans;
 pub mod tables;
@@ -22,12 +22,12 @@ use crate::wide_row::state::State;
 use crate::wide_row::store::{HIDDEN, Split, SplitId, Store, StoreError};
 
 const GRACE: Duration = Duration::from_secs(24 * 3600);
-/// In one pass; the next one finds the others.
+/// Maximum number of candidates in one pass; the next pass finds the others.
 const CANDIDATES_MAX: usize = 10_000;
-/// About what a request to delete a bucket takes.
+/// Approximate size of a request that deletes a bucket.
 const DELETE_BYTES: usize = 256;
 
-/// The generations whose buckets can go, the oldest first, and the one that is the oldest to stay.
+/// The generations whose buckets can be removed, oldest first, and the oldest generation to keep.
 fn removable(
     split: &Split,
     epoch_moved_millis: i64,
@@ -44,7 +44,7 @@ fn removable(
         false => split.changed_at,
     };
     let is_over = split.standing.state.is_end() || is_outdated;
-    // Those before the current one were over when it began.
+    // Earlier generations had ended when the current one began.
     let keep = match (is_over && is_old(ended_at), is_old(split.detected_at)) {
         (true, _) => Generation(current.0.saturating_add(1)),
         (false, true) => current,
@@ -57,12 +57,12 @@ fn removable(
 /// A split that may have something to remove.
 pub struct Candidate {
     id: SplitId,
-    /// Of its shard, and when that was last taken out of service.
+    /// The epoch of its shard, and when it last moved, which took the whole shard out of service.
     epoch: i32,
     epoch_moved_millis: i64,
 }
 
-/// Splits of a table that may have something to remove at this time, in milliseconds since 1970.
+/// Splits of a table that may have something to remove at `now_millis`, in milliseconds since 1970.
 pub async fn candidates(
     store: &Store,
     table: &TableName,
@@ -94,7 +94,8 @@ pub async fn candidates(
     Ok(found)
 }
 
-/// Deletes the buckets of all generations that can go at this time. Returns how many buckets there were.
+/// Deletes the buckets and layouts of all generations that can be removed at `now_millis`. Returns the number of
+/// buckets deleted.
 pub async fn clean_up(
     (store, requests): (&Store, &Requests),
     schema: &TableSchema,
@@ -105,7 +106,7 @@ pub async fn clean_up(
     let Some(split) = store.read_split(id).await? else {
         return Ok(0);
     };
-    // Taken out of service since: when that was is for the next pass to find.
+    // The shard went out of service after the candidate was found; the next pass will read when.
     if split.standing.epoch != candidate.epoch {
         return Ok(0);
     }
@@ -121,7 +122,7 @@ pub async fn clean_up(
             key: id.key.clone(),
             generation,
         };
-        // One that never had a layout never had a bucket.
+        // A generation without a layout has no buckets: its layout is written before them and deleted after them.
         let Some(layout) = store.read_layout(&layout_id).await? else {
             continue;
         };
@@ -129,7 +130,7 @@ pub async fn clean_up(
             let place = (layout.split_table.as_str(), generation, bucket as i32);
             match delete(requests, schema, &partition, place).await {
                 Ok(()) => removed += 1,
-                // With a table that somebody has dropped, its buckets are gone.
+                // If somebody dropped the split table, its buckets are gone with it.
                 Err(error) if is_no_table(&error) => {
                     let name = TableName::new(&schema.keyspace, &layout.split_table);
                     match store.describe(&name).await?.table_id {
@@ -148,7 +149,7 @@ pub async fn clean_up(
     Ok(removed)
 }
 
-/// Whether an error may be that of a table which does not exist: native_protocol_v5 §9, Invalid.
+/// Whether an error may mean that the table does not exist: native_protocol_v5 §9, Invalid.
 fn is_no_table(error: &WorkError) -> bool {
     const INVALID: i32 = 0x2200;
     matches!(error, WorkError::Request(PoolError::Refused { code, .. }) if *code == INVALID)

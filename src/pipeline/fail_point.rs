@@ -1,6 +1,7 @@
-//! Places where a test ends the process as `kill -9` would. Only in builds with debug assertions.
+//! Named places where a test can end the process as `kill -9` would. Only in builds with debug assertions.
 
-/// Ends the process if `NARROWS_FAIL_POINT` names this place, `name` or `name:N` for the N-th time that it is reached.
+/// Ends the process if `NARROWS_FAIL_POINT` names this place: `name` ends it the first time the place is reached,
+/// `name:N` the N-th time.
 #[cfg(debug_assertions)]
 pub(super) fn reached(name: &str) {
     use std::sync::atomic::{AtomicUsize, Ordering};

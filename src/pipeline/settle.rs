@@ -1,4 +1,4 @@
-//! What a guard waits for before anything is copied.
+//! What happens between a guard and its copy: the settle wait, then a serial read that finishes open Paxos rounds.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::upstream::pool::{PoolError, SubRead};
 use crate::wide_row::store::{ClusterPatience, Store, StoreError};
 
 const SERIAL: u16 = 0x0008;
-/// About what a key takes.
+/// Approximate size of a request and its reply, which holds one key.
 const BYTES: usize = 64;
 
 /// Duration of the settle wait.
@@ -38,9 +38,9 @@ impl Settle {
         }
     }
 
-    /// Asked after the guard was published: every proxy that began before knows of the guard after its own `max_staleness`
-    /// or forwards no write, one that begins later sees it at once, and a write takes no longer than two timeouts of its
-    /// coordinator.
+    /// Must be called after the guard was published. Every proxy that was already running knows of the guard after its
+    /// own `max_staleness`, or forwards no write. A proxy that starts later sees the guard at once. A write takes at
+    /// most two write timeouts of its coordinator.
     pub async fn time(&self, store: &Store) -> Result<Duration, StoreError> {
         if let Some(fixed) = self.fixed {
             return Ok(fixed);
@@ -50,7 +50,7 @@ impl Settle {
     }
 }
 
-/// Waits until every proxy knows of the guard, and every write that was under way before is over.
+/// Waits until every proxy knows of the guard, and every write that was already under way has ended.
 pub(super) async fn wait(settle: Duration, mut stop: watch::Receiver<bool>) -> Result<(), Halt> {
     let until = Instant::now() + settle;
     tokio::select! {
@@ -59,9 +59,9 @@ pub(super) async fn wait(settle: Duration, mut stop: watch::Receiver<bool>) -> R
     }
 }
 
-/// A conditional write that nobody finished could take effect later: a serial read of its partition finishes it now. One row
-/// is enough, `row` if there is a known one: a read from the beginning could meet too many tombstones. Only a read that
-/// was answered has finished it.
+/// Finishes open Paxos rounds by a serial read of the partition: an unfinished conditional write could otherwise take
+/// effect later. Reading one row is enough. If a row is known, it is `row`, because a read from the beginning could
+/// meet too many tombstones. The rounds are finished only if the read is answered.
 pub(super) async fn finish_paxos(
     requests: &Requests,
     schema: &TableSchema,

@@ -1,7 +1,7 @@
 //! Decompression of frame bodies (v3, v4) and segment payloads (v5).
 //!
-//! There is no compressor: an uncompressed frame or segment is always legal, so what Narrows says itself is sent
-//! plain, and what it relays keeps the bytes it came with.
+//! There is no compressor: an uncompressed frame or segment is always legal, so Narrows sends its own messages plain.
+//! Messages that it relays keep the bytes they came with.
 
 mod head;
 
@@ -27,10 +27,10 @@ impl Compression {
         }
     }
 
-    /// Decompresses the body of a v3 or v4 frame; `limit` bounds what is allocated.
+    /// Decompresses the body of a v3 or v4 frame; `limit` bounds the allocation.
     pub fn decompress_body(self, body: &[u8], limit: usize) -> Result<Vec<u8>, ProtocolError> {
         match self {
-            // A big-endian length and a block; lz4_flex's own helpers are little-endian.
+            // A big-endian length, then a block; lz4_flex's own helpers expect a little-endian length.
             Self::Lz4 => {
                 let (length, block) = body
                     .split_first_chunk::<4>()

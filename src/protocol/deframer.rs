@@ -1,8 +1,8 @@
-//! Takes the bytes of one direction of a connection apart into messages.
+//! Splits the bytes of one direction of a connection into messages.
 //!
-//! The deframer sees bytes as they arrive, in whatever pieces the network chose, and shows every message to an `inspect`
-//! function as early as possible. It reports what is forwarded as a length, so that the caller can write whole runs of
-//! messages straight from its read buffer. It copies only messages that the inspector takes out.
+//! The deframer sees bytes as they arrive, in whatever pieces the network chose, and shows every message to an
+//! `inspect` function as early as possible. It reports what to forward as a length, so that the caller can write whole
+//! runs of messages straight from its read buffer. It copies only messages that the inspector takes out.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use super::segment::{Format, Segment};
 
 type Result<T> = std::result::Result<T, ProtocolError>;
 
-/// How messages are framed on a connection at the moment.
+/// The current framing of a connection's messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// Bare envelopes: v3, v4, and the handshake of v5.
@@ -37,53 +37,53 @@ impl Framing {
 pub struct View<'a> {
     pub header: Header,
     pub body: &'a [u8],
-    /// Whether `body` is all of it, or as much as is ever shown to somebody who said [`Verdict::Head`].
+    /// Whether `body` is the whole body or, after [`Verdict::Head`], as much of it as will ever be shown.
     pub complete: bool,
 }
 
-/// What to do with a message. On `More` and `Head`, and on `Take` of an incomplete view, the inspector sees the message again
-/// when more of it is there, so it has no side effects before it says something else.
+/// What to do with a message. After `More` or `Head`, or `Take` of an incomplete view, the inspector sees the message
+/// again once more of it has arrived, so it must have no side effects before its final verdict.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict<T> {
     Forward,
     /// Forward, and expect this framing from the next message on.
     ForwardThen(Framing),
     More,
-    /// Like `More`, for somebody who needs the beginning only and then forwards. Of a compressed message it is
-    /// decompressed alone, and the header says how long all of it would be.
+    /// Like `More`, for an inspector that needs only the beginning and then forwards. If the message is compressed,
+    /// only the beginning is decompressed, and the header that is shown has the uncompressed length of the whole body.
     Head,
-    /// Take it out, and keep this with it.
+    /// Take the message out of the stream; this value stays with it.
     Take(T),
-    /// Take it out at once, without a body: the rest of it is dropped as it arrives.
+    /// Take the message out at once, without its body, which is dropped as it arrives.
     Discard(T),
 }
 
-/// What takes the place of a piece of input that cannot be relayed as it is.
+/// A replacement for input that cannot be relayed as it is.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Part<T> {
-    /// Bytes to forward: messages that shared a segment with a taken one, or that were held until decided.
+    /// Bytes to forward: messages that shared a segment with a taken one, or were held back until the verdict.
     Raw(Vec<u8>),
-    /// A message that the inspector took out, with what it said about it.
+    /// A message that the inspector took out, with the value of its verdict.
     Taken(Envelope, T),
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Step<T> {
-    /// Forward this many bytes from the start of the input first,
+    /// Number of bytes to forward from the start of the input, before `then`.
     pub relay: usize,
-    /// then deal with these,
+    /// Parts to handle next, in this order.
     pub then: Vec<Part<T>>,
-    /// and drop this many bytes of input in all.
+    /// Number of bytes to drop from the start of the input, including the forwarded ones.
     pub consumed: usize,
 }
 
-/// Where a message that is longer than what has arrived stands.
+/// The state of a message that has arrived only in part.
 #[derive(Debug)]
 enum Carry {
     Nothing,
-    /// Forwarded; so many bytes (bare: of the wire; segments: of content) are still to come.
+    /// Forwarded; this many bytes (bare: on the wire; segments: of content) are still to come.
     Relaying(usize),
-    /// Refused; so many bytes are still to come and mean nothing.
+    /// Refused; this many bytes are still to come, and are dropped.
     Discarding(usize),
     /// Segments held back until the inspector can decide.
     Holding {
@@ -95,7 +95,7 @@ enum Carry {
 #[derive(Debug)]
 pub struct Deframer {
     framing: Framing,
-    /// The most bytes of one message that may be held back for inspection.
+    /// Maximum number of bytes of one message that may be held back for inspection.
     hold_limit: usize,
     carry: Carry,
 }
@@ -113,12 +113,12 @@ impl Deframer {
         self.framing = framing;
     }
 
-    /// Whether what has been relayed so far ends between two messages, so that another may be inserted.
+    /// Whether the bytes relayed so far end between two messages, so that another may be inserted.
     pub fn at_boundary(&self) -> bool {
         !matches!(self.carry, Carry::Relaying(_))
     }
 
-    /// Decides about as much of `input` as possible. A step that consumes nothing means: read more.
+    /// Decides on as much of `input` as possible. A step that consumes nothing asks for more input.
     pub fn step<T>(
         &mut self,
         input: &[u8],
@@ -210,7 +210,7 @@ impl Deframer {
         Ok((now, Then::Relay))
     }
 
-    /// Shows a bare message, uncompressed; gives back its body as it was shown last.
+    /// Shows a bare message, uncompressed. Returns the verdict, and the body in case the message is taken.
     fn inspect_bare<'a, T>(
         &self,
         (header, body): (Header, &'a [u8]),
@@ -226,7 +226,7 @@ impl Deframer {
             };
             return Ok((inspect(view), Cow::Borrowed(body)));
         }
-        // The header alone decides about most compressed messages; the others are needed whole.
+        // The header alone decides most compressed messages. The others must arrive whole, unless their head is enough.
         let mut verdict = inspect(View {
             header,
             body: &[],
@@ -288,7 +288,7 @@ impl Deframer {
         Ok((segment.wire_length, then))
     }
 
-    /// One more segment of an envelope that spans several and is not decided yet.
+    /// Handles one more segment of an envelope that spans several and is not decided yet.
     fn part<T>(
         &mut self,
         wire: &[u8],
@@ -371,10 +371,10 @@ impl Deframer {
     }
 }
 
-/// More of a compressed message is not shown as its head.
+/// Maximum number of decompressed bytes that are shown as the head of a compressed message.
 const HEAD_BYTES_MAX: usize = 16 << 10;
 
-/// Shows the beginning of a compressed message. What cannot be decompressed is shown as nothing, and passes as it is.
+/// Shows the beginning of a compressed message. One that cannot be decompressed is shown as empty and passes as it is.
 fn inspect_head<T>(
     (header, body): (Header, &[u8]),
     complete: bool,
@@ -407,7 +407,7 @@ fn body_length(header: Header) -> Result<usize> {
     Ok(length)
 }
 
-/// A message that is dropped: only its header is left.
+/// A message whose body is dropped: only its header is left.
 fn discarded<T>(header: Header, why: T) -> Part<T> {
     let header = Header {
         length: 0,
@@ -422,7 +422,8 @@ enum Then<T> {
     Replace(Vec<Part<T>>),
 }
 
-/// A segment of whole envelopes: relayed as it is unless one of them is taken out, then the others are framed anew.
+/// Handles a segment of whole envelopes. It is relayed as it is, unless an envelope is taken out; the others are then
+/// framed anew.
 fn self_contained<T>(
     segment: &Segment<'_>,
     format: Format,

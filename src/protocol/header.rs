@@ -3,7 +3,7 @@
 use super::ProtocolError;
 
 pub const HEADER_BYTES: usize = 9;
-/// The longest body that the specification allows (native_protocol_v5 §2.1.5); more is not CQL.
+/// The longest body that the specification allows (native_protocol_v5 §2.1.5); a longer one is not CQL.
 pub const BODY_BYTES_MAX: usize = 256 << 20;
 /// Set in the version byte of every response.
 pub const RESPONSE_BIT: u8 = 0x80;
@@ -46,7 +46,7 @@ pub enum Version {
 impl Version {
     pub const HIGHEST: Self = Self::V5;
 
-    /// Reads a version byte; the direction bit is ignored. `None`: not one of ours (DSE, v6-beta, v1, noise).
+    /// Reads a version byte, ignoring the direction bit. `None`: Narrows does not speak it (DSE, v6-beta, v1, noise).
     pub fn from_byte(byte: u8) -> Option<Self> {
         match byte & !RESPONSE_BIT {
             3 => Some(Self::V3),
@@ -72,12 +72,12 @@ pub struct Header {
     pub flags: u8,
     pub stream: i16,
     pub opcode: u8,
-    /// Length of the body as it stands on the wire.
+    /// Length of the body on the wire.
     pub length: u32,
 }
 
 impl Header {
-    /// Reads the header at the start of `bytes`; `None` while fewer than nine are there.
+    /// Reads the header at the start of `bytes`; `None` until nine bytes have arrived.
     pub fn peek(bytes: &[u8]) -> Result<Option<Self>, ProtocolError> {
         let Some(raw) = bytes.first_chunk::<HEADER_BYTES>() else {
             return Ok(None);

@@ -37,9 +37,9 @@ pub enum ProtocolError {
     Decompress(&'static str),
     #[error("text is not UTF-8")]
     NotUtf8,
-    #[error("reply on a stream where nothing was asked")]
+    #[error("reply on a stream without a request")]
     UnknownStream,
-    #[error("opcode 0x{0:02x} where that makes no sense")]
+    #[error("unexpected opcode 0x{0:02x}")]
     UnexpectedOpcode(u8),
     #[error("unknown type option 0x{0:04x}")]
     UnknownType(u16),

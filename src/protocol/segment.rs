@@ -8,7 +8,7 @@ const CRC24_BYTES: usize = 3;
 const CRC32_BYTES: usize = 4;
 const CRC24_INIT: u32 = 0x0087_5060;
 const CRC24_POLYNOMIAL: u32 = 0x0197_4F0B;
-/// Hashed before the payload; only the server's source says so, the specification does not.
+/// Hashed before the payload. Only the server's source says so; the specification does not.
 const CRC32_PREFIX: [u8; 4] = [0xFA, 0x2D, 0x55, 0xCA];
 
 /// Which of the two segment formats a connection uses.
@@ -18,11 +18,11 @@ pub enum Format {
     Lz4,
 }
 
-/// Where one whole segment lies in the bytes it was read from.
+/// One whole segment, borrowed from the bytes it was read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment<'a> {
     payload: &'a [u8],
-    /// 0: the payload is not compressed (also in the lz4 format; §2.2 and the server agree, §2.3.2 errs).
+    /// 0 if the payload is not compressed, in the lz4 format, too: §2.2 and the server agree on that, §2.3.2 is wrong.
     uncompressed_length: usize,
     crc32: [u8; CRC32_BYTES],
     /// The segment holds only whole envelopes.
@@ -39,7 +39,7 @@ impl Format {
         }
     }
 
-    /// Reads the segment at the start of `bytes`; `None` until all of it is there.
+    /// Reads the segment at the start of `bytes`; `None` until all of it has arrived.
     pub fn peek(self, bytes: &[u8]) -> Result<Option<Segment<'_>>, ProtocolError> {
         let header_bytes = self.header_bytes();
         let Some((head, after)) = bytes.split_at_checked(header_bytes + CRC24_BYTES) else {
@@ -99,7 +99,7 @@ impl Format {
 }
 
 impl Segment<'_> {
-    /// How many bytes of envelopes the segment carries.
+    /// Number of bytes of envelopes in the segment.
     pub fn content_length(&self) -> usize {
         match self.uncompressed_length {
             0 => self.payload.len(),
@@ -107,7 +107,7 @@ impl Segment<'_> {
         }
     }
 
-    /// The envelopes' bytes. Checks the CRC32, since somebody is about to act on them.
+    /// The envelopes' bytes. Checks the CRC32, because the caller acts on them.
     pub fn content(&self) -> Result<std::borrow::Cow<'_, [u8]>, ProtocolError> {
         if crc32(self.payload).to_le_bytes() != self.crc32 {
             return Err(ProtocolError::SegmentPayloadCrc);

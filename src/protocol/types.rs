@@ -23,7 +23,7 @@ impl<'a> Cursor<'a> {
         Self { rest: bytes }
     }
 
-    /// What has not been read yet.
+    /// The bytes that have not been read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -125,7 +125,7 @@ impl<'a> Cursor<'a> {
     /// Steps over a `[bytes map]`: the custom payload.
     pub fn skip_bytes_map(&mut self) -> Result<()> {
         for _ in 0..self.short()? {
-            // Keys need not be UTF-8 to Cassandra, so neither to us.
+            // Cassandra accepts keys that are not UTF-8, so we must, too.
             self.short_bytes()?;
             self.bytes()?;
         }
@@ -151,7 +151,7 @@ pub trait Write {
     fn put_string_map(&mut self, map: &[(&str, &str)]);
 }
 
-/// A length or count that goes into an `[int]`; ours are bounded far below its range.
+/// Converts a length or count to an `[int]`; ours are far below its maximum.
 pub fn int_len(length: usize) -> i32 {
     i32::try_from(length).expect("lengths are bounded by the frame limit")
 }

@@ -1,6 +1,6 @@
 //! Holds the reply to a schema change until the cluster agrees on the new schema.
 //!
-//! Drivers wait by themselves by reading `system.peers`. Through `single` that table is empty, so they do not wait, and
+//! Drivers wait for agreement by reading `system.peers`. Through `single` that table is empty, so they do not wait, and
 //! their next statement could reach a node that does not know the new schema yet.
 
 use std::net::{IpAddr, SocketAddr};
@@ -45,7 +45,7 @@ pub(super) async fn wait(wire: &Wire, reply: Envelope) -> Envelope {
     };
     if timeout_at(deadline, agreement).await.is_err() {
         tracing::warn!(
-            "nodes do not agree on the schema yet; the client's statement is answered all the same"
+            "nodes do not agree on the schema yet, answering the client's statement anyway"
         );
     }
     reply
@@ -59,7 +59,7 @@ async fn agree(wire: &Wire) -> Option<bool> {
     for row in &peers.rows {
         let schema = value(&peers.names, row, "schema_version");
         let address = value(&peers.names, row, "rpc_address").and_then(ip_from_bytes);
-        // Rows without these are remains of nodes that left; drivers pass over them as well.
+        // Rows without these are remnants of nodes that left; drivers skip them as well.
         let (Some(schema), Some(address)) = (schema, address) else {
             continue;
         };
@@ -70,13 +70,13 @@ async fn agree(wire: &Wire) -> Option<bool> {
     Some(true)
 }
 
-/// Whether a node counts. A dead node would otherwise hold up every schema change.
+/// Whether a node is up. A dead node must not hold up every schema change.
 async fn is_up(wire: &Wire, address: IpAddr) -> bool {
     let proxy = &wire.proxy;
     let cluster = proxy.balance.cluster();
     match cluster.nodes.iter().find(|node| node.advertised == address) {
         Some(node) => {
-            // It may have died just now; have the nodes looked at.
+            // It may have died just now, so ask the control connection to check the nodes.
             proxy.suspicion.notify_one();
             node.up
         }

@@ -1,4 +1,4 @@
-//! A client connection between the listener and the thread that carries its session.
+//! A client connection on its way from the listener to the thread that runs its session.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -11,7 +11,7 @@ pub(super) struct Beside(RefCell<JoinSet<()>>);
 impl Beside {
     pub(super) fn begin(&self, work: impl Future<Output = ()> + 'static) {
         let mut tasks = self.0.borrow_mut();
-        // Let go of those that have ended.
+        // Remove the tasks that have ended.
         while tasks.try_join_next().is_some() {}
         tasks.spawn_local(work);
     }

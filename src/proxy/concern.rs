@@ -13,11 +13,11 @@ pub(super) enum Stale {
     Catalog,
     /// The splits of these tables.
     Tables(Vec<Arc<Watched>>),
-    /// The partition key of a table that has splits, or that closes its partitions.
+    /// The partition key of a table that has splits, or whose partitions close for writes (`accept_limit`).
     Schema,
 }
 
-/// The tables of a statement. Unqualified names have a keyspace where it is known.
+/// The tables of a statement. Unqualified names get their keyspace if it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Concern {
     Nothing,
@@ -60,8 +60,8 @@ impl Concern {
         }
     }
 
-    /// The tables of a text if upstream runs it in another keyspace than the connection's. `None`: the keyspace makes
-    /// no difference.
+    /// The tables of a text, in case upstream runs it in a keyspace other than the connection's. `None`: the keyspace
+    /// makes no difference.
     pub(super) fn anywhere(touched: &Touches, named: Option<&str>) -> Option<Arc<Self>> {
         let depends = named.is_none() && touched.has_short_names();
         depends.then(|| Arc::new(Self::new(touched.clone(), None)))
@@ -137,7 +137,7 @@ fn named(name: &Name, known: &Known) -> Vec<Arc<Watched>> {
     }
 }
 
-/// Cassandra's own keyspaces are never watched, and logins must work whatever else is unknown.
+/// Cassandra's own keyspaces are never watched, and logins must work even while the proxy knows nothing else.
 fn is_systems_own(name: &Name) -> bool {
     const OWN: [&str; 7] = [
         "system",
@@ -153,7 +153,7 @@ fn is_systems_own(name: &Name) -> bool {
 }
 
 impl Stale {
-    /// The error text for a write whose refresh did not come in time.
+    /// The error text for a write whose refresh was not done in time.
     pub(super) fn refusal(&self, known: &Known) -> &'static str {
         let age = match self {
             Self::Catalog => known.catalog.age(),
@@ -169,6 +169,6 @@ impl Stale {
     }
 }
 
-const NOT_KNOWN: &str = "narrows: what is split is not known yet, so this write cannot be made safely; it was not forwarded, try again";
-pub(super) const NOT_LATELY: &str = "narrows: the control keyspace could not be read lately, so this write cannot be made safely; \
+const NOT_KNOWN: &str = "narrows: the proxy does not know yet which partitions are split, so this write is not safe; it was not forwarded, try again";
+pub(super) const NOT_LATELY: &str = "narrows: the control keyspace could not be read recently, so this write is not safe; \
     it was not forwarded, try again";

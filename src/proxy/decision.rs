@@ -59,7 +59,7 @@ impl Refusal {
         }
     }
 
-    /// The driver then prepares the statement and sends the request again.
+    /// After UNPREPARED, the driver prepares the statement and sends the request again.
     pub(super) fn unprepared(id: &[u8]) -> Self {
         Self {
             body: error::unprepared(id),
@@ -101,4 +101,4 @@ impl Decision {
     }
 }
 
-pub(super) const KEYSPACE_CHANGED: &str = "narrows: USE has changed the keyspace while this statement was under way; it was not forwarded, try again";
+pub(super) const KEYSPACE_CHANGED: &str = "narrows: a USE changed the keyspace while the proxy was working on this statement; it was not forwarded, try again";

@@ -1,8 +1,8 @@
 //! Events as the client may see them. The client sees no events of split tables.
 //!
 //! `single` shows one node that never comes or goes, so it drops node events: after a DOWN or REMOVED_NODE, drivers
-//! would drop their only node. `mirror` replaces the node's address by the mirrored one, and holds UP and NEW_NODE back
-//! until a listener is there.
+//! would drop their only node. `mirror` replaces the node's address with the mirrored one, and holds back UP and
+//! NEW_NODE until the node has a listener.
 
 use std::io;
 use std::net::SocketAddr;
@@ -45,7 +45,7 @@ pub(super) async fn pass_on(wire: &Rc<Wire>, reply: Envelope) -> io::Result<()> 
 fn announce_when_listening(wire: &Rc<Wire>, mirrored: SocketAddr, body: Vec<u8>) {
     wire.proxy.suspicion.notify_one();
     let mut listening = wire.proxy.mirrored.subscribe();
-    // The session may end meanwhile, and must not be kept for this.
+    // The session may end meanwhile, and this task must not keep it alive.
     let wire = Rc::downgrade(wire);
     tokio::task::spawn_local(async move {
         let bound = listening.wait_for(|addresses| addresses.contains(&mirrored));

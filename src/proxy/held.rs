@@ -1,9 +1,9 @@
-//! A limit on the requests of one session that the proxy works on at a time.
+//! A limit on how many requests of one session the proxy works on at a time.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Counts a request that the proxy works on, until it is dropped.
+/// Counts a request as being worked on until this is dropped.
 pub(super) struct Held(Rc<Cell<usize>>);
 
 impl Held {
@@ -12,7 +12,7 @@ impl Held {
         (count.get() < limit).then(|| Self::unlimited(count))
     }
 
-    /// For a reply to a request that was within the limit when it came.
+    /// For a reply to a request that was within the limit when it arrived.
     pub(super) fn unlimited(count: &Rc<Cell<usize>>) -> Self {
         count.set(count.get() + 1);
         Self(count.clone())

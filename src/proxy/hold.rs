@@ -1,5 +1,5 @@
 //! Writes that wait while the knowledge about splits is stale. All of them share one refresh. After a short wait the
-//! proxy forwards the write, or refuses it with 0x1001 before anything was forwarded.
+//! proxy either forwards the write or refuses it with 0x1001; a refused write was never forwarded.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,11 +18,12 @@ use crate::protocol::response::error::ErrorCode;
 /// How long a write waits for a refresh; drivers give up after seconds.
 const REFRESH_PATIENCE: Duration = Duration::from_millis(500);
 const SCHEMA_POLL: Duration = Duration::from_millis(20);
-/// A held write that cannot even begin to go out in this time ends its session: upstream has stopped reading.
+/// If a held write cannot even begin to be sent within this time, upstream has stopped reading, and the session ends.
 const HELD_PATIENCE: Duration = Duration::from_secs(30);
 
 impl Session {
-    /// Lets the write wait beside the session's other requests. `Err`: too many bytes wait already.
+    /// Lets the write wait in a task of its own, so that it holds up no other request. `Err`: the memory for waiting
+    /// writes is used up.
     pub(super) fn hold_write(
         self: &Rc<Self>,
         request: Envelope,
@@ -85,9 +86,9 @@ impl Session {
         }
     }
 
-    /// Forwards the request unless the judge takes it again. It locks the writer before it asks the judge, because
-    /// freshness counts when the request goes out. Only the wait for the lock has a time limit: a message must not be
-    /// broken off.
+    /// Forwards the request unless the judge takes it again. It locks the writer before it asks the judge, because the
+    /// knowledge must be fresh when the request goes out. Only the wait for the lock has a time limit: a message must
+    /// not be cut off half-way.
     async fn forward_held(&self, request: &Envelope, held: &mut Option<Held>) -> Released {
         let Ok(mut upstream) = timeout(HELD_PATIENCE, self.wire.lock_upstream()).await else {
             self.wire.close(Close::Upstream);
@@ -96,7 +97,7 @@ impl Session {
         if self.wire.is_closed() {
             return Released::Ended;
         }
-        // It must not stand in its own way when it is judged again.
+        // Otherwise the request would count twice when it is judged again.
         drop(held.take());
         if let Some(taken) = self.judge_again(request) {
             return Released::Not(taken);
@@ -127,11 +128,10 @@ impl Stale {
                     watched.freshness.wait(rest()).await;
                 }
             }
-            // Nobody tells when it is there.
+            // Nothing signals that a schema has arrived, so poll.
             Self::Schema => sleep(SCHEMA_POLL.min(rest())).await,
         }
     }
 }
 
-const TOO_MUCH: &str =
-    "narrows: too many writes wait for the control keyspace; this one was not forwarded, try again";
+const TOO_MUCH: &str = "narrows: too many writes are waiting for the control keyspace; this one was not forwarded, try again";

@@ -14,7 +14,7 @@ use super::threads::Threads;
 /// Accepting fails when the process has no file descriptors left; trying again at once would only burn CPU.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Accepts until the listener is dropped with its task.
+/// Accepts clients until its task is aborted.
 pub async fn accept(
     listener: TcpListener,
     target: Target,
@@ -33,7 +33,7 @@ pub async fn accept(
     }
 }
 
-/// `None`: the connection is beyond all limits and was closed at once.
+/// `None`: too many connections are being turned away already, so this one was closed at once.
 async fn accept_one(
     listener: &TcpListener,
     target: Target,
@@ -43,7 +43,7 @@ async fn accept_one(
     let Some(admission) = proxy.admit() else {
         return Ok(None);
     };
-    // The thread that carries the session registers the socket with its own runtime.
+    // The thread that runs the session registers the socket with its own runtime.
     let stream = stream.into_std()?;
     Ok(Some(Arrival {
         proxy: proxy.clone(),

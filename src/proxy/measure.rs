@@ -1,5 +1,4 @@
-//! A session without a client, for benchmarks. They show requests and replies to its judge, and measure what the judge
-//! costs.
+//! A session without a client. Benchmarks show requests and replies to its judge, and measure what the judge costs.
 
 use std::io;
 use std::rc::Rc;
@@ -43,7 +42,7 @@ impl MeasuredSession {
     pub fn forwards(&self, request: View<'_>) -> bool {
         match self.session.judge_request(request) {
             Verdict::Forward | Verdict::ForwardThen(_) => true,
-            // Only the first EXECUTE of a statement comes here: upstream would prepare it now.
+            // Only the first EXECUTE of a statement gets here. A real session would now prepare it upstream.
             Verdict::Take(Taken::PrepareFirst(statements)) => {
                 let set_on = |statement: &Arc<Statement>| statement.set_on(self.session.wire.node);
                 statements.iter().for_each(set_on);

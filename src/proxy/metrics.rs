@@ -61,7 +61,7 @@ pub struct Metrics {
     pub connections: Gauge,
     pub accepted: Counter,
     pub refused: Counter,
-    /// Forwarded requests, by far the most.
+    /// Forwarded requests, by far the largest group.
     pub forwarded: Counter,
     /// Requests answered UNPREPARED because this proxy had not seen the id.
     pub unprepared: Counter,

@@ -46,7 +46,7 @@ pub async fn follow(
     loop {
         let cluster = clusters.borrow_and_update().clone();
         let complete = cluster.is_none_or(|cluster| mirror.adjust(&cluster));
-        // An address that could not be listened on may be free by then.
+        // An address that could not be bound may be free by then.
         let retry = async {
             match complete {
                 true => std::future::pending().await,
@@ -79,7 +79,7 @@ impl Mirror {
             let keep = wanted.contains(&(*mirrored, *real));
             if !keep {
                 task.abort();
-                tracing::info!(node = %real, at = %mirrored, "node is gone, its listener closes");
+                tracing::info!(node = %real, at = %mirrored, "node is gone, closing its listener");
             }
             keep
         });
@@ -116,7 +116,7 @@ impl Mirror {
                 true
             }
             Err(error) => {
-                // Once is enough for the log; it is tried again.
+                // It is tried again every second, so log it only once.
                 if self.failed.insert(mirrored) {
                     tracing::error!(node = %real, at = %mirrored, %error, "cannot listen for a node, trying again");
                 }

@@ -1,12 +1,12 @@
 //! Client connections: from a client to upstream and back.
 //!
 //! In the order a request meets the files: `listener` accepts a client and hands it to one of the `threads`; `opening`
-//! makes the handshake and dials an upstream node; `session` relays in two loops and is the file to read first.
+//! performs the handshake and dials an upstream node; `session` relays in two loops and is the file to read first.
 //! `request` makes the `decision` about each request, `response` about each reply. Where tables are watched, `watching`
 //! joins in: `split` answers SELECTs from splits, `late` checks writes against them, `sight` looks at replies that may
 //! come from wide partitions. All of them write to the `wire`, the two connections of one session.
 //!
-//! The files import each other directly, and in no cycle (`tests/tidy` checks it).
+//! The files import each other directly, without cycles (`tests/tidy` checks this).
 
 mod agreement;
 pub mod arrival;

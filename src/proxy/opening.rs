@@ -28,7 +28,7 @@ use crate::upstream::balance::Lease;
 
 enum First {
     Frame(Version, Header),
-    /// A protocol version that is not ours.
+    /// A protocol version that the proxy does not speak.
     Foreign(u8),
     Broken(ProtocolError),
 }
@@ -88,7 +88,7 @@ async fn open(
     };
     let (version, header) = match first {
         First::Frame(version, header) => (version, header),
-        // On stream 0, as 4.1 does. 5.0.9 takes the request's, which gocql v2 does not understand when it must downgrade.
+        // On stream 0, like Cassandra 4.1. 5.0.9 uses the request's stream, and gocql v2 then fails to downgrade.
         First::Foreign(version) => {
             let body = error::unsupported_version(version & !RESPONSE_BIT);
             return turn_away(reader, writer, Version::HIGHEST, 0, body).await;
@@ -100,7 +100,7 @@ async fn open(
     };
     if let Admission::TurnedAway { limit, .. } = admission {
         let text = format!(
-            "narrows: {limit} clients are connected, the limit of limits.connections; try again later"
+            "narrows: {limit} clients are connected, which is the limit (limits.connections); try again later"
         );
         let body = error::encode(ErrorCode::Overloaded, &text);
         return turn_away(reader, writer, version, header.stream, body).await;
@@ -108,13 +108,13 @@ async fn open(
     let dialled = timeout(patience, dial(proxy, target)).await;
     let dialled = dialled.unwrap_or_else(|_| {
         Err(UpstreamError::NoneReachable(
-            "every node, in vain".to_owned(),
+            "nodes until limits.handshake_timeout was over".to_owned(),
         ))
     });
     let (address, upstream, lease) = match dialled {
         Ok(dialled) => dialled,
         Err(reason) => {
-            // The control connection meets the same trouble and says so once. Clients learn no address from us.
+            // The control connection has the same problem and logs it once. Clients must not learn addresses from us.
             tracing::debug!(error = %reason, "a client is turned away");
             let text = "narrows: no upstream node answers; the proxy's log and its /readyz say why";
             let body = error::encode(ErrorCode::Overloaded, text);
@@ -208,7 +208,7 @@ async fn dial(
                 proxy.metrics.dial_failures.increment(1);
                 proxy.balance.failed(address, Instant::now());
                 proxy.suspicion.notify_one();
-                // It may come back without its statements.
+                // The node may come back without its prepared statements.
                 proxy.prepared.forget_node(proxy.prepared.node_bit(address));
                 tried.push(error.to_string());
             }

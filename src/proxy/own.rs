@@ -32,9 +32,9 @@ impl Wire {
         }
     }
 
-    /// Prepares statements on the session's node. `Err` has the id of a statement that the node describes otherwise
-    /// than the client was told: its table was changed, or this connection is in another keyspace. The client must
-    /// prepare it again.
+    /// Prepares statements on the session's node. `Err` has the id of a statement that the node refuses, or describes
+    /// with another id or other columns than the client was told: its table was changed, or this connection is in
+    /// another keyspace. The client must prepare it again.
     pub(super) async fn prepare_upstream(
         &self,
         statements: Vec<Arc<Statement>>,
@@ -64,7 +64,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Like [`Self::ask`], for a caller that may stop waiting: the message is still written to its end.
+    /// Like [`Self::ask`], for a caller that may stop waiting: the message is still written in full.
     pub(super) async fn ask_beside(self: &Rc<Self>, opcode: u8, body: Vec<u8>) -> Option<Envelope> {
         let wire = self.clone();
         let asked = tokio::task::spawn_local(async move { wire.ask(opcode, body).await });

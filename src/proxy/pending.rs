@@ -13,7 +13,7 @@ use crate::statement::TopologySelect;
 
 /// Why the reply on a stream matters. Replies on other streams are relayed unseen.
 pub(super) enum Pending {
-    /// OPTIONS: the proxy removes from SUPPORTED what it does not speak.
+    /// OPTIONS: the proxy removes from SUPPORTED the options that it does not support.
     Options,
     /// PREPARE: the reply has the id of this statement. The flag says whether the request itself names a keyspace.
     Prepare(Box<Statement>, bool),
@@ -29,13 +29,13 @@ pub(super) enum Pending {
     Write(Box<InFlight>),
     /// A write that waited until splits were retired. The task that forwarded it gets a reply that does not pass.
     LateWrite(Box<InFlight>, oneshot::Sender<Replied>),
-    /// A read of one partition, which may be wide: the head of the reply tells. The reply passes unchanged.
+    /// A read of one partition: the head of the reply shows whether it may be wide. The reply passes unchanged.
     Sight(Sight),
 }
 
 impl Pending {
-    /// Whether the stream is taken until the reply. It is not for a `Sight`: no harm is done if that looks at another
-    /// reply.
+    /// Whether the stream is in use until the reply arrives. A `Sight` leaves it free: looking at the reply to another
+    /// request does no harm.
     pub(super) fn is_awaited(&self) -> bool {
         !matches!(self, Self::Sight(_))
     }

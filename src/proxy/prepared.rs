@@ -4,7 +4,7 @@
 //! There is one per process, since drivers prepare on one connection and execute on another. The proxy answers an
 //! unknown id with UNPREPARED, and the driver prepares the statement again through the proxy. So evictions do no harm,
 //! and a restart is cheap. The proxy itself prepares a known statement on a node that does not have it: to a driver the
-//! proxy is one node, and some drivers cannot prepare again what another of their sessions prepared.
+//! proxy is one node, and some drivers cannot prepare a statement again if another of their sessions prepared it.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hasher};
@@ -23,7 +23,7 @@ use crate::rewrite::{Readable, Reason};
 use crate::schema::TableSchema;
 use crate::statement::Shape;
 
-/// All texts together, whatever their number.
+/// Maximum size of all texts together, whatever their number.
 const TEXT_BYTES_MAX: usize = 64 << 20;
 
 pub struct Registry {
@@ -35,7 +35,7 @@ pub struct Registry {
 #[derive(Default)]
 struct Known {
     by_id: HashMap<Box<[u8]>, Arc<Statement>>,
-    /// Ids in the order they came. Eviction takes the oldest one that was not used since it was last considered.
+    /// Ids in order of arrival. Eviction takes the oldest one that was not used since eviction last considered it.
     queue: VecDeque<Box<[u8]>>,
     text_bytes: usize,
 }
@@ -47,19 +47,19 @@ pub struct Statement {
     pub text: String,
     /// The keyspace of its unqualified names.
     pub keyspace: Option<String>,
-    /// The same keyspace, if it is certain: a USE on the same connection may have come in between.
+    /// The same keyspace. `None` if it is uncertain, because a USE on the same connection may have come in between.
     pub(super) names_in: Option<String>,
     /// The tables that it touches. `Nothing` in a plain relay.
     pub(super) concern: Arc<Concern>,
     /// What it means for the schema that its table had when it was last executed.
     understood: ArcSwapOption<Understood>,
     pageable: OnceLock<Option<Arc<Pageable>>>,
-    /// The schema that its table had when the nodes were last known to have it.
+    /// The schema of its table that `nodes` refers to.
     schema: ArcSwapOption<TableSchema>,
-    /// A fingerprint of the columns that clients of each protocol version were told; 0: none yet. If a node now
+    /// For each protocol version, a fingerprint of the columns that its clients were told; 0: none yet. If a node now
     /// describes other columns, the table was changed, and the client must learn that.
     told: [AtomicU64; 3],
-    /// A bit per node that has it.
+    /// One bit for each node that has the statement.
     nodes: AtomicU64,
     used: AtomicBool,
 }
@@ -73,7 +73,7 @@ struct Understood {
 }
 
 /// The bit of an upstream node. In clusters with more than 64 nodes, the surplus ones share the last bit, and drivers
-/// see an UNPREPARED now and then.
+/// may get an occasional UNPREPARED.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeBit(u64);
 
@@ -128,7 +128,7 @@ impl Statement {
         found
     }
 
-    /// After a change of the schema no node has the statement any more, and clients may know the wrong columns.
+    /// After a schema change no node has the statement any more, and clients may know outdated columns.
     pub(super) fn forget_if_altered(&self, schema: &Arc<TableSchema>) {
         let same = |before: &Arc<TableSchema>| Arc::ptr_eq(before, schema);
         if !self.schema.load().as_ref().is_some_and(same) {
@@ -152,7 +152,7 @@ impl Statement {
         self.told(version) == fingerprint(columns)
     }
 
-    /// Keeps what is still true from an earlier preparation.
+    /// Takes over what is still true from an earlier preparation.
     fn take_over(&self, before: &Self, version: Version) {
         for (told, before) in self.told.iter().zip(&before.told) {
             if told.load(Ordering::Relaxed) == 0 {
@@ -210,7 +210,7 @@ impl Registry {
     }
 
     /// Remembers a statement that a node prepared, with the columns that the client is told. Returns the number of
-    /// known statements. Preparing again replaces the meaning, and keeps the nodes unless the columns changed.
+    /// known statements. Preparing it again replaces its meaning, but keeps its nodes unless the columns changed.
     pub fn insert(
         &self,
         (id, columns): (&[u8], &[u8]),

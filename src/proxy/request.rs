@@ -1,7 +1,7 @@
 //! The judge of requests: forward one, remember why its reply matters, or take it out of the stream.
 //!
-//! It runs for every request, so the common case (EXECUTE of a known statement on an unwatched table) reads an id and a
-//! map.
+//! It runs for every request, so the common case (EXECUTE of a known statement on an unwatched table) only reads an id
+//! and looks it up in a map.
 
 use std::sync::Arc;
 
@@ -33,18 +33,18 @@ impl Session {
         if view.header.length as usize > limit {
             return Verdict::Discard(too_big(view.header.length, limit));
         }
-        // Taking a text or a batch apart anew with every byte that arrives would cost its square.
+        // Parsing a text or a batch again with every byte that arrives would take quadratic time.
         if !view.complete && is_needed_whole(view.header) {
             return Verdict::More;
         }
         let decision = match self.decide(view.header, view.body) {
             Ok(Decision::Take(_)) | Err(_) if !view.complete => return Verdict::More,
             Ok(decision) => decision,
-            // Where writes must be noticed, nothing goes to upstream that it might understand otherwise.
+            // Where writes must be noticed, do not forward what upstream might interpret differently.
             Err(error) if self.watching.is_some() && may_write(view.header) => {
                 Decision::refuse(ErrorCode::Protocol, &format!("narrows: {error}"))
             }
-            // Upstream says in its own words what is malformed.
+            // Upstream reports the error in its own words.
             Err(_) => Decision::Forward,
         };
         let verdict = match decision {
@@ -69,7 +69,7 @@ impl Session {
     fn decide(&self, header: Header, body: &[u8]) -> Result<Decision> {
         let stream = header.stream;
         if stream < 0 {
-            let text = format!("narrows: stream ids are not negative, {stream} is");
+            let text = format!("narrows: stream ids must not be negative, but {stream} is");
             return Ok(Decision::refuse(ErrorCode::Protocol, &text));
         }
         let awaited = self
@@ -79,7 +79,7 @@ impl Session {
             .get(&stream)
             .map(Pending::is_awaited);
         if awaited == Some(true) {
-            let text = format!("narrows: stream id {stream} has a request under way");
+            let text = format!("narrows: stream id {stream} already has a request in flight");
             return Ok(Decision::refuse(ErrorCode::Protocol, &text));
         }
         let message = || request::message(header, body);
@@ -89,7 +89,7 @@ impl Session {
             opcode::BATCH => self.decide_batch(header, message()?),
             opcode::PREPARE => self.decide_prepare(message()?),
             opcode::OPTIONS => Ok(Decision::Watch(Pending::Options)),
-            // Once upstream has answered it, another one changes nothing.
+            // Once upstream has accepted a STARTUP, another one changes nothing.
             opcode::STARTUP if self.wire.stage.get() == Stage::Opening => {
                 let version = Version::from_byte(header.version);
                 let version = version.unwrap_or(self.wire.version.get());
@@ -144,7 +144,7 @@ impl Session {
     ) -> Result<Decision> {
         let text = query::text(&mut message)?;
         let parameters = || Parameters::read(self.wire.version.get(), &mut message.clone());
-        // The keyspace that the request names itself comes first; without all of the request it cannot be told.
+        // A keyspace that the request itself names takes precedence, so the complete request is needed.
         let mut names = Ok(Names::Elsewhere);
         let shape = classify(&text, || {
             names = parameters().map(|parameters| self.wire.names(parameters.keyspace));
@@ -281,7 +281,7 @@ fn is_needed_whole(header: Header) -> bool {
     }
 }
 
-/// Cassandra's own words for its own limit. Cassandra also keeps the connection.
+/// Cassandra's own words for its own limit. Like Cassandra, the proxy keeps the connection.
 fn too_big(length: u32, limit: usize) -> Taken {
     let text =
         format!("Request is too big: length {length} exceeds maximum allowed length {limit}.");
@@ -290,7 +290,7 @@ fn too_big(length: u32, limit: usize) -> Taken {
 
 /// Only for names of topology tables: the proxy must not forward a read that might return real addresses.
 fn unsettled() -> Decision {
-    let text = "narrows: a USE on this connection has no reply yet, so it is not clear which table this reads; wait for it";
+    let text = "narrows: a USE on this connection has no reply yet, so it is not clear which table this reads; wait for that reply";
     Decision::refuse(ErrorCode::Invalid, text)
 }
 

@@ -1,4 +1,4 @@
-//! The judge of replies: relay one unseen, unless its request left a `Pending`.
+//! The judge of replies. It relays a reply unseen unless its request left a `Pending`.
 
 use std::io;
 use std::rc::Rc;
@@ -118,7 +118,7 @@ impl Session {
     }
 
     fn learn_prepared(&self, view: View<'_>, mut statement: Statement, is_named: bool) {
-        // Upstream may have run a USE that was sent behind the PREPARE before it.
+        // Upstream may have run a later USE before the PREPARE.
         let is_certain = is_named || self.wire.keyspace_of_names(None) == statement.names_in;
         if self.watching.is_some() && !is_certain {
             statement.names_in = None;
@@ -156,7 +156,7 @@ impl Session {
             TakenReply::Pending(pending) => pending,
         };
         match pending {
-            // The task that asked may have gone.
+            // The task that asked may be gone.
             Pending::Own(asker) => drop(asker.send(reply)),
             Pending::LateWrite(in_flight, sender) => {
                 drop(sender.send(self.replied(in_flight, reply)));

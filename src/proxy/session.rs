@@ -1,4 +1,4 @@
-//! One client connection and its one upstream connection. The file to read first.
+//! One client connection and its one upstream connection. Read this file first.
 //!
 //! Each direction is a loop: read ▸ deframe ▸ decide ▸ relay. Forwarded messages are written straight from the read
 //! buffer. [`Session::act`] is the only function that acts on a request that was taken out of the stream.
@@ -24,7 +24,7 @@ use crate::protocol::response::error::{self, ErrorCode};
 use crate::transport::{Buffer, Reader, Writer, close_gently};
 use crate::upstream::pool::Pool;
 
-/// How long a client may take to read our last words.
+/// How long it may take to send a client its last ERROR and close its connection.
 const GOODBYE_PATIENCE: Duration = Duration::from_secs(2);
 /// Replies that the judge needs whole are small (SUPPORTED, PREPARED, schema changes, topology rows), or pages with as
 /// many rows as the proxy itself asked for.
@@ -39,14 +39,14 @@ pub(super) struct Session {
     first_stream: i16,
     /// A reply is on its way to the client, in part or in whole.
     replying: Cell<bool>,
-    /// A request was taken out of the stream and is not acted on yet.
+    /// A request was taken out of the stream and has not been acted on yet.
     taking: Cell<bool>,
     /// No further requests are read.
     draining: Cell<bool>,
 }
 
-/// Upstream closed the connection while the client was sending. It may have said why, so this direction waits: the
-/// other one reads those last words, then the end of the stream, and ends the session.
+/// Upstream closed the connection while the client was sending. It may have sent an ERROR that says why, so this
+/// direction waits: the other one relays those last words, then reads the end of the stream and ends the session.
 async fn last_words() -> Ending {
     std::future::pending().await
 }
@@ -54,7 +54,7 @@ async fn last_words() -> Ending {
 /// How a session ended.
 pub(super) enum Ending {
     Quiet(Close),
-    /// The client sent something that is not CQL. It gets an ERROR.
+    /// The client broke the CQL protocol. It gets an ERROR.
     Bad(ProtocolError),
 }
 
@@ -103,7 +103,7 @@ impl Session {
                 let text = format!("narrows: {error}; closing the connection");
                 (Close::ClientProtocol, Some((0, ErrorCode::Protocol, text)))
             }
-            // Drivers wait for seconds after a connection that closes without a word.
+            // Drivers wait for seconds if a connection closes without an ERROR.
             Ending::Quiet(close) if close == Close::Upstream && self.wire.replies.get() == 0 => {
                 let text = "narrows: upstream closed the connection before it answered".to_owned();
                 (
@@ -225,7 +225,7 @@ impl Session {
         Ok(Acted::Done)
     }
 
-    /// A plain relay has nothing that comes here.
+    /// Does nothing in a plain relay, which never calls it.
     pub(super) fn watched(&self, act: impl FnOnce(&Watching)) {
         if let Some(watching) = &self.watching {
             act(watching);
@@ -255,7 +255,7 @@ impl Session {
             let step = match direction.deframe(framing, &mut |view| self.judge_reply(view)) {
                 Ok(step) => step,
                 Err(error) => {
-                    tracing::warn!(upstream = %self.wire.upstream_address, %error, "upstream sent what is not CQL");
+                    tracing::warn!(upstream = %self.wire.upstream_address, %error, "upstream broke the CQL protocol");
                     return Close::UpstreamProtocol;
                 }
             };
@@ -291,7 +291,7 @@ impl Session {
         }
     }
 
-    /// Reads no new requests. A request that is still arriving is forwarded, and all of them are answered.
+    /// Stops reading new requests. A request that is still arriving is forwarded, and all of them are answered.
     pub(super) fn drain(&self) {
         self.draining.set(true);
     }
@@ -309,7 +309,7 @@ impl Session {
     }
 
     async fn say_goodbye(&self, client: Reader, farewell: Option<(i16, ErrorCode, String)>) {
-        // After half a reply the client could not tell a farewell from the rest of it.
+        // After half a reply, the client would take the farewell for the rest of it.
         if let Some((stream, code, text)) = farewell.filter(|_| !self.replying.get()) {
             let body = error::encode(code, &text);
             if self.wire.refuse(stream, body).await.is_err() {
@@ -320,7 +320,7 @@ impl Session {
     }
 }
 
-/// The session is over, even if it panicked: tasks beside it keep the wire, and wait for replies on it.
+/// Ends the tasks beside a session, even if it panicked: they keep the wire alive and wait for replies on it.
 struct Over(Rc<Wire>);
 
 impl Drop for Over {
@@ -386,7 +386,7 @@ impl<'a> Direction<'a> {
             writer
                 .write_all(&self.buffer.filled()[..step.relay])
                 .await?;
-            // Where parts follow, the run before them ended between two messages.
+            // If parts follow, the run before them ended between two messages.
             if step.then.is_empty() && !self.at_boundary() {
                 self.locked = Some(writer);
             }

@@ -1,4 +1,4 @@
-//! The sessions of one thread. It closes idle ones, and drains all of them at the end.
+//! The sessions of one thread, which closes idle ones and drains all of them at shutdown.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
@@ -19,14 +19,14 @@ pub(super) struct Sessions {
     all: RefCell<Vec<Kept>>,
     /// Sessions that have not closed their client's connection yet; some are no longer in `all`.
     carried: Cell<usize>,
-    /// Made with the first session.
+    /// Created with the first session.
     pool: OnceCell<Rc<Pool>>,
 }
 
 struct Kept {
     session: Weak<Session>,
     began: Instant,
-    /// The last activity, and when it last changed.
+    /// The last seen value of [`Session::activity`], and when it last changed.
     seen: Cell<(u64, Instant)>,
 }
 
@@ -49,7 +49,7 @@ impl Sessions {
         Carried(self.clone())
     }
 
-    /// Ends sessions that are idle for too long, or that never finish their handshake.
+    /// Ends sessions that have been idle for too long, or whose handshake takes too long.
     pub(super) fn close_overdue(&self) {
         let now = Instant::now();
         self.all.borrow_mut().retain(|kept| {
@@ -87,7 +87,7 @@ impl Sessions {
                 let sessions = self.carried.get();
                 tracing::warn!(
                     sessions,
-                    "limits.drain_timeout is over, sessions with requests are cut off"
+                    "limits.drain_timeout is over, cutting off sessions with requests in flight"
                 );
                 return;
             }

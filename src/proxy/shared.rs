@@ -1,4 +1,4 @@
-//! What all sessions of the process share.
+//! The state that all sessions of the process share.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -42,7 +42,7 @@ pub struct Proxy {
     reloadable: Reloadable,
 }
 
-/// What SIGHUP may change under running sessions.
+/// The settings that SIGHUP may change while sessions run.
 struct Reloadable {
     client_tls: RwLock<Option<Arc<rustls::ServerConfig>>>,
     connections_max: AtomicUsize,
@@ -88,7 +88,8 @@ impl Proxy {
         }
     }
 
-    /// Takes over the settings that can change without a restart. They count for new connections.
+    /// Takes over the settings that can change without a restart. TLS and the connection limit apply to new connections
+    /// only, the timeouts to all.
     pub fn reload(
         &self,
         config: &Config,
@@ -128,7 +129,7 @@ impl Proxy {
         Duration::from_millis(self.reloadable.drain_timeout_ms.load(Ordering::Relaxed))
     }
 
-    /// Counts a connection in. `None`: so many are being turned away that this one does not even get an ERROR.
+    /// Counts a connection in. `None`: too many are being turned away already, so this one does not even get an ERROR.
     pub(super) fn admit(self: &Arc<Self>) -> Option<Admission> {
         let limit = self.reloadable.connections_max.load(Ordering::Relaxed);
         if self.connections.fetch_add(1, Ordering::Relaxed) < limit {
@@ -149,12 +150,13 @@ impl Proxy {
     }
 }
 
-/// All sessions together.
+/// Maximum memory for held writes, of all sessions together.
 const HELD_WRITES_BYTES_MAX: usize = 64 << 20;
-/// All sessions together. A read that does not fit goes to the original, whose pages pass through unseen.
+/// Maximum memory for split reads, of all sessions together. A read that does not fit goes to the original, whose pages
+/// pass through unseen.
 const SPLIT_READS_BYTES_MAX: usize = 512 << 20;
 
-/// Connections over the limit that wait for their ERROR.
+/// Maximum number of connections over the limit that wait for their ERROR.
 const TURNING_AWAY_MAX: usize = 256;
 
 /// A counted client connection; dropping it makes room for another.

@@ -1,8 +1,8 @@
 //! Looks at the original's replies to reads of single partitions of watched tables, so that wide ones are detected.
 //!
 //! A reply passes byte for byte and is never held. The session reads its head (flags, warnings, paging state, number of
-//! rows) as it goes by; it decompresses only the head of a compressed body. Most replies say nothing: a narrow
-//! partition is one fast page without a warning. The rest goes to `sighting`, which never waits.
+//! rows) as it goes by; it decompresses only the head of a compressed body. Most replies are not worth reporting: a
+//! narrow partition is one fast page without a warning. The others go to `sighting`, which never waits.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use crate::schema::names::PartitionKey;
 use crate::sighting::{Failure, SLOW, Seen, SeenPage, Sighting, Sightings, Warning};
 use crate::watched::Mode;
 
-/// The session does not wait for a longer head.
+/// The longest head that the session waits for.
 const HEAD_BYTES_MAX: usize = 64 << 10;
 
 /// A read in flight whose reply the session looks at.
@@ -44,7 +44,7 @@ impl Sight {
         if watched.mode() == Mode::Off {
             return None;
         }
-        // A scan that began on a split says nothing of the original.
+        // A scan that began on a split says nothing about the original.
         if parameters
             .paging_state
             .is_some_and(PagingState::might_be_in)
@@ -65,7 +65,7 @@ impl Sight {
         if told.is_err() && is_growing(view) {
             return false;
         }
-        // A longer head than is waited for, or a malformed one, says nothing.
+        // A malformed head, or one longer than `HEAD_BYTES_MAX`, says nothing.
         let told = told.unwrap_or(Told::Nothing);
         for what in self.worth_telling(told, self.began.elapsed()) {
             sightings.send(Sighting {
@@ -101,7 +101,7 @@ impl Sight {
         page.into_iter().chain(trouble)
     }
 
-    /// Whether a page of this size belongs to a scan of several, or is wide by itself.
+    /// Whether this page belongs to a scan of several pages, or is wide by itself.
     fn is_large(&self, ends_at: Option<u64>, bytes: u64) -> bool {
         let is_part = self.goes_on_from.is_some() || ends_at.is_some();
         is_part || bytes >= self.watched.settings().wide_bytes
@@ -134,7 +134,7 @@ fn is_growing(view: View<'_>) -> bool {
     !view.complete && view.body.len() < HEAD_BYTES_MAX
 }
 
-/// Reads the number of rows only if `counts` says so: it stands behind the names of all columns.
+/// Reads the number of rows only if `counts` says so, because it comes after the names of all columns.
 fn read(view: View<'_>, counts: impl Fn(Option<u64>, u64) -> bool) -> Result<Told, ProtocolError> {
     if !matches!(view.header.opcode, opcode::RESULT | opcode::ERROR) {
         return Ok(Told::Nothing);
@@ -194,7 +194,7 @@ fn warning(text: &str) -> Option<Warning> {
     exceeded.then_some(Warning::ReadSize)
 }
 
-/// The codes of native_protocol_v5 §9.
+/// The error codes are from native_protocol_v5 §9.
 fn failure(code: i32, text: &str) -> Option<Failure> {
     const READ_TIMEOUT: i32 = 0x1200;
     const READ_FAILURE: i32 = 0x1300;

@@ -18,13 +18,13 @@ pub(super) struct Asking<'a> {
     pub(super) header: Header,
     /// All of the message that has arrived.
     pub(super) body: &'a [u8],
-    /// The rest of the message, behind the statement's text or id.
+    /// The rest of the message, after the statement's text or id.
     pub(super) rest: Cursor<'a>,
     pub(super) source: Source<'a>,
     pub(super) shape: &'a Shape,
     pub(super) concern: Arc<Concern>,
-    /// The tables if upstream runs the text in another keyspace than the connection's. `None`: the keyspace makes no
-    /// difference.
+    /// The tables in case upstream runs the text in a keyspace other than the connection's. `None`: the keyspace makes
+    /// no difference.
     pub(super) anywhere: Option<Arc<Concern>>,
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Source<'a> {
     },
 }
 
-/// A prepared statement remembers what it means for a schema; a text is parsed each time.
+/// A prepared statement caches what it means for a schema; a text is parsed each time.
 impl Source<'_> {
     pub(super) fn text(&self) -> &str {
         match self {
@@ -58,7 +58,7 @@ impl Source<'_> {
         }
     }
 
-    /// The partition that the statement reads, if it is one.
+    /// The partition that the statement reads, if it reads exactly one.
     pub(super) fn keyed(&self, schema: &Arc<TableSchema>) -> Option<Arc<Keyed>> {
         match self {
             Self::Prepared(statement) => statement.keyed(schema),

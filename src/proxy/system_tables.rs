@@ -1,7 +1,7 @@
 //! Answers SELECTs on `system.local`, `system.peers` and `system.peers_v2` with what the client may see.
 //!
-//! The client's statement itself went upstream, so errors and result metadata are Cassandra's own. The proxy replaces
-//! only the rows. It reads them afresh on the client's connection, since drivers watch their `schema_version`.
+//! The client's own statement was forwarded, so errors and result metadata are Cassandra's own. The proxy replaces only
+//! the rows. It reads them afresh on the client's connection, because drivers watch the `schema_version` in them.
 
 use super::pending::{BoundValue, TopologyRead};
 use super::topology::{Home, Overrides, Presented};
@@ -18,16 +18,16 @@ enum NoAnswer {
     #[error("narrows: upstream did not answer a read of system.{0}")]
     Upstream(&'static str),
     #[error(
-        "narrows: {0} cannot be compared in a SELECT on system.{1} here; leave it out of WHERE"
+        "narrows: the proxy cannot compare {0} in a SELECT on system.{1}; leave it out of the WHERE clause"
     )]
     Condition(String, &'static str),
     #[error("narrows: LIMIT must be a positive number")]
     Limit,
     #[error(
-        "narrows: count() beside columns, functions or JSON is not answered on system.{0} here"
+        "narrows: count() with columns, functions or JSON is not supported on system.{0} by the proxy"
     )]
     MixedCount(&'static str),
-    #[error("narrows: upstream sent a reply that is not CQL")]
+    #[error("narrows: upstream sent a malformed reply")]
     Protocol(#[from] crate::protocol::ProtocolError),
 }
 
@@ -62,7 +62,7 @@ async fn replace_rows(
     message.int()?;
     let mut result = Rows::read(&mut message)?;
     let table = read.select.table;
-    // A select that is not understood was refused before it was forwarded.
+    // A SELECT that the proxy does not understand was refused, and never forwarded.
     let Some(query) = &read.select.query else {
         return Err(NoAnswer::Upstream(table.name()));
     };
@@ -136,7 +136,7 @@ fn real_key(table: TopologyTable, rows: &Rows, row: &Row) -> String {
     }
 }
 
-/// Keeps the rows that the WHERE clause names. It compares the values that the client sees.
+/// Keeps the rows that match the WHERE clause, judged by the values that the client sees.
 fn matching(
     mut nodes: Vec<VisibleNode>,
     table: TopologyTable,
@@ -255,7 +255,7 @@ fn plain(selector: &Selector, node: &VisibleNode) -> Vec<Option<Vec<u8>>> {
     }
 }
 
-/// Has Cassandra compute functions, casts and JSON over one row, with literals where the client sees other values.
+/// Has Cassandra compute functions, casts and JSON over one row, with literals for the columns that are overridden.
 async fn evaluate(
     wire: &Wire,
     table: TopologyTable,

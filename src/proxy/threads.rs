@@ -18,7 +18,7 @@ use super::opening;
 use super::sessions::Sessions;
 use super::shared::Proxy;
 
-/// Accepted connections that a busy thread has not taken yet.
+/// Maximum number of accepted connections that wait for one busy thread.
 const ARRIVALS_MAX: usize = 1024;
 const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(1);
 
@@ -50,7 +50,7 @@ impl Threads {
             .min_by_key(|thread| thread.sessions.load(Ordering::Relaxed));
         if let Some(thread) = least {
             thread.sessions.fetch_add(1, Ordering::Relaxed);
-            // A thread that is gone is draining; the connection closes with its arrival.
+            // If the thread is gone, the proxy is draining, and dropping the arrival closes the connection.
             drop(thread.arrivals.send(arrival).await);
         }
     }
@@ -91,7 +91,7 @@ impl Thread {
     }
 }
 
-/// The life of a session thread.
+/// Runs a session thread from its start to its drain.
 async fn carry(
     mut arrivals: mpsc::Receiver<Arrival>,
     counted: Arc<AtomicUsize>,

@@ -1,6 +1,6 @@
-//! What drivers see of the cluster: the columns of the topology tables that get other values, and these values. Pure.
+//! What drivers see of the cluster: the columns of the topology tables that are overridden, and their values. Pure.
 //!
-//! Nothing that a driver would dial may be a real address.
+//! An address that a driver would dial is never a real one.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -45,7 +45,7 @@ fn port_columns(table: TopologyTable) -> &'static [&'static str] {
     }
 }
 
-/// All rings with one node are the same, so one token is enough, and it never changes.
+/// In a ring of one node any token means the same, so one that never changes is enough.
 const SINGLE_TOKEN: &str = "0";
 
 impl Presented {
@@ -59,7 +59,7 @@ impl Presented {
         }
     }
 
-    /// The columns of a row that get other values. Null columns stay null.
+    /// The columns of a row that are overridden. Null columns stay null.
     pub(super) fn overrides(
         &self,
         table: TopologyTable,
@@ -68,7 +68,7 @@ impl Presented {
         home: Option<&Home>,
     ) -> Overrides {
         let get = |name: &str| value(&rows.names, row, name);
-        // Of these the key is never null, so every row has one.
+        // Every row of the peers tables has at least `peer`, which is part of the key.
         let columns = ["native_address", "rpc_address", "peer", "broadcast_address"];
         let real = columns
             .iter()
@@ -96,8 +96,8 @@ impl Presented {
     }
 }
 
-/// The place of the one node that `single` shows: the preferred data centre, whichever node is behind a connection. A
-/// driver that sees another data centre ignores the only node it has.
+/// The data centre and rack of the one node that `single` shows: in the preferred data centre, whichever node is behind
+/// a connection. A driver that sees another data centre ignores the only node it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Home {
     data_center: String,
@@ -136,7 +136,7 @@ fn mirrored(network: Network, real: IpAddr) -> Ipv4Addr {
 fn invented_host_id(cluster_name: &[u8], address: SocketAddr) -> [u8; 16] {
     let mut id =
         fnv1a_128(&[b"narrows", cluster_name, address.to_string().as_bytes()]).to_be_bytes();
-    // RFC 9562 §5.8: version 8, made by a rule of our own.
+    // RFC 9562 §5.8: version 8 is for custom formats.
     id[6] = id[6] & 0x0F | 0x80;
     id[8] = id[8] & 0x3F | 0x80;
     id

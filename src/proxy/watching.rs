@@ -66,7 +66,7 @@ impl Watching {
             Concern::Nothing => Ok(None),
             Concern::Reads { keyspace, table } => {
                 let watched = self.wide_row.known.table(keyspace, table);
-                // A scan that began on a split goes on whether its table is watched now or not.
+                // A scan that began on a split goes on even if its table is no longer watched.
                 if watched.is_none() && !PagingState::might_be_in(asking.rest.rest()) {
                     return Ok(None);
                 }

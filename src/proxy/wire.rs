@@ -25,9 +25,9 @@ use crate::protocol::header::{Envelope, RESPONSE_BIT, Version, opcode};
 use crate::protocol::{Compression, Header};
 use crate::transport::Writer;
 
-/// Replies that the proxy works on at a time, per connection. Drivers have one or two.
+/// Maximum number of requests and replies of one connection that the proxy works on at a time. Drivers have one or two.
 const HELD_MAX: usize = 256;
-/// Our own requests count down from here. −1 itself is for events.
+/// The stream ids of our own requests count down from here. −1 itself is for events.
 const FIRST_OWN_STREAM: i16 = -1;
 
 pub(super) struct Wire {
@@ -99,7 +99,7 @@ impl Wire {
         })
     }
 
-    /// `None`: the proxy works on too many replies already.
+    /// `None`: the proxy works on too many requests and replies already.
     pub(super) fn begin_held(&self) -> Option<Held> {
         Held::begin(&self.held, HELD_MAX)
     }
@@ -136,7 +136,7 @@ impl Wire {
         self.count_reply();
     }
 
-    /// Waits for the moment between two messages.
+    /// Waits until no message is being written.
     pub(super) async fn lock_upstream(&self) -> MutexGuard<'_, Writer> {
         self.upstream.lock().await
     }
@@ -162,7 +162,7 @@ impl Wire {
     /// Sends upstream our own request, between two of the client's.
     pub(super) async fn send_upstream(&self, request: &Envelope) -> io::Result<()> {
         let mut upstream = self.lock_upstream().await;
-        // A writer may have been broken off in the middle of a message, of which this would then become a part.
+        // A writer may have been cut off in the middle of a message, and this request would become part of it.
         if self.is_closed() {
             return Err(io::ErrorKind::NotConnected.into());
         }
@@ -176,7 +176,7 @@ impl Wire {
         self.close.notify_one();
     }
 
-    /// Waits until somebody calls [`Self::close`].
+    /// Waits until [`Self::close`] is called.
     pub(super) async fn closing(&self) -> Close {
         self.close.notified().await;
         self.close_reason.get()
@@ -231,7 +231,7 @@ struct OrPanic(Rc<Wire>);
 impl Drop for OrPanic {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            tracing::error!("the work on a request panicked; please report this");
+            tracing::error!("a task that handles a request panicked; please report this");
             self.0.close(Close::Panic);
         }
     }

@@ -1,4 +1,4 @@
-//! Joins what each bucket answered to COUNT, MIN and MAX.
+//! Joins the buckets' results of COUNT, MIN and MAX.
 
 use std::cmp::Ordering;
 
@@ -6,10 +6,10 @@ use super::readable::Aggregate;
 use crate::protocol::types::Write;
 use crate::schema::order;
 
-/// One bucket's row, or what was joined so far.
+/// The row of one bucket, or of all buckets joined so far.
 pub type Joined = Vec<Option<Vec<u8>>>;
 
-/// The row as it stands in a result.
+/// The bytes of the row in a result.
 pub fn encode(row: &Joined) -> Vec<u8> {
     let mut out = Vec::new();
     for value in row {
@@ -18,7 +18,7 @@ pub fn encode(row: &Joined) -> Vec<u8> {
     out
 }
 
-/// `None`: the values are not what such a row has.
+/// `None`: the values do not fit the aggregates.
 pub fn join(aggregates: &[Aggregate], into: Joined, row: Joined) -> Option<Joined> {
     if into.len() != aggregates.len() || row.len() != aggregates.len() {
         return None;
@@ -44,7 +44,7 @@ fn one(aggregate: &Aggregate, a: Option<Vec<u8>>, b: Option<Vec<u8>>) -> Option<
     })
 }
 
-/// Counts are bigint, and wrap as the server's own would.
+/// Counts are bigint, and wrap as Cassandra's own would.
 fn sum(a: Vec<u8>, b: Vec<u8>) -> Option<Vec<u8>> {
     let number = |bytes: Vec<u8>| Some(i64::from_be_bytes(bytes.try_into().ok()?));
     Some(number(a)?.wrapping_add(number(b)?).to_be_bytes().to_vec())

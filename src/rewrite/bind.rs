@@ -1,4 +1,4 @@
-//! Values for a [`Readable`]: which partitions it reads, and how many rows it wants.
+//! Binds values to a [`Readable`], to find the partitions that it reads and how many rows it wants.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -11,7 +11,7 @@ use crate::schema::{CqlType, literal, order};
 use crate::statement::select::InValues;
 use crate::statement::term::{Marker, Term, TermKind};
 
-/// A partition-key IN over more partitions than this is left to the original.
+/// A partition key IN over more partitions than this is left to the original.
 pub const KEYS_MAX: usize = 128;
 
 /// The values of a request, one for each marker of its text.
@@ -20,13 +20,13 @@ pub struct Bound<'a> {
 }
 
 enum Values<'a> {
-    /// In the order of the markers already.
+    /// Already in the order of the markers.
     AsSent(&'a [(Option<&'a str>, Value<'a>)]),
     Sorted(Vec<Value<'a>>),
     Kept(&'a [Option<Box<[u8]>>]),
 }
 
-/// The same for as long as the request is worked on; null and unset have no bytes.
+/// Copies of the values that live as long as the work on the request; null and unset have no bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeptValues(Vec<Option<Box<[u8]>>>);
 
@@ -46,7 +46,7 @@ pub struct Key {
     pub key: PartitionKey,
 }
 
-/// How many rows are wanted; `None`: all.
+/// Maximum number of rows; `None`: all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
     pub rows: Option<u32>,
@@ -54,7 +54,7 @@ pub struct Limits {
 }
 
 impl<'a> Bound<'a> {
-    /// Puts values in the order of the markers. Named ones come in any order.
+    /// Puts values in the order of the markers. Named values may come in any order.
     pub fn new(
         markers: &[Marker],
         values: &'a [(Option<&'a str>, Value<'a>)],
@@ -68,7 +68,7 @@ impl<'a> Bound<'a> {
             let mut same = values
                 .iter()
                 .filter(|(name, _)| *name == marker.name.as_deref());
-            // Which of two would count is for Cassandra to say.
+            // Only Cassandra knows which of two values of the same name counts.
             match (same.next(), same.next()) {
                 (Some((_, value)), None) => Ok(*value),
                 _ => Err(Reason::Value),
@@ -104,7 +104,7 @@ impl<'a> Bound<'a> {
         }
     }
 
-    /// The bytes of a term that is for a column of this type, where that can be told.
+    /// The bytes of a term for a column of this type, if they can be determined.
     pub(super) fn term(&self, term: &Term, cql_type: &CqlType) -> Option<Cow<'a, [u8]>> {
         match &term.kind {
             TermKind::Marker(index) => self.marker(*index).map(Cow::Borrowed),
@@ -113,7 +113,7 @@ impl<'a> Bound<'a> {
         }
     }
 
-    /// The single values of `IN`, where they can be told.
+    /// The single values of `IN`, if they can be determined.
     pub(super) fn list(&self, values: &InValues, cql_type: &CqlType) -> Option<Vec<Cow<'a, [u8]>>> {
         match values {
             InValues::Marker(index) => {
@@ -135,7 +135,7 @@ pub(super) fn list_elements(bytes: &[u8]) -> Option<Vec<&[u8]>> {
     nullable_elements(bytes, usize::MAX)?.into_iter().collect()
 }
 
-/// The elements of a serialized list of at most so many.
+/// The elements of a serialized list of at most `max` elements.
 pub(super) fn nullable_elements(bytes: &[u8], max: usize) -> Option<Vec<Option<&[u8]>>> {
     let mut cursor = Cursor::new(bytes);
     let count = cursor.count("list").ok().filter(|count| *count <= max)?;
@@ -147,7 +147,7 @@ pub(super) fn nullable_elements(bytes: &[u8], max: usize) -> Option<Vec<Option<&
 }
 
 impl Readable {
-    /// The partitions that it reads, in the order in which Cassandra joins them.
+    /// The partitions that it reads, in the order in which Cassandra returns them.
     pub fn keys(&self, bound: &Bound<'_>) -> Result<Vec<Key>, Reason> {
         let mut keys = vec![Vec::new()];
         for (part, column) in self.key.iter().zip(&self.schema.partition_key) {
@@ -156,7 +156,7 @@ impl Readable {
                 KeyPart::In(values) => bound.list(values, &column.cql_type),
             };
             let values = values.ok_or(Reason::KeyValue)?;
-            // The elements of a bound list are decoded and encoded again by Cassandra, which may give other bytes.
+            // Cassandra decodes the elements of a bound list and encodes them again, which may change their bytes.
             let canonical = |value: &Cow<'_, [u8]>| order::is_canonical(&column.cql_type, value);
             if matches!(part, KeyPart::In(InValues::Marker(_))) && !values.iter().all(canonical) {
                 return Err(Reason::KeyValue);
@@ -169,7 +169,7 @@ impl Readable {
         self.in_order(&mut keys)?;
         let key = |components: Vec<Vec<u8>>| {
             let slices: Vec<&[u8]> = components.iter().map(Vec::as_slice).collect();
-            // Cassandra takes some empty values and refuses others.
+            // Cassandra accepts some empty values and refuses others.
             if slices.iter().any(|value| value.is_empty()) {
                 return Err(Reason::KeyValue);
             }
@@ -194,7 +194,7 @@ impl Readable {
         if !keys.iter().all(|key| compare(key, &first).is_some()) {
             return Err(Reason::KeyValue);
         }
-        // What compares with the first compares with all: only form decides about that.
+        // Keys that can be compared with the first can be compared with each other: only their form decides that.
         keys.sort_by(|a, b| compare(a, b).unwrap_or(Ordering::Equal));
         keys.dedup_by(|a, b| compare(a, b) == Some(Ordering::Equal));
         Ok(())

@@ -1,4 +1,4 @@
-//! Which buckets can have rows of a SELECT. What cannot be told is not left out.
+//! Chooses the buckets that can hold rows of a SELECT. A bound that cannot be compared excludes no bucket.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -12,7 +12,7 @@ use crate::schema::{ClusteringColumn, CqlType, order};
 use crate::statement::select::{InValues, Operator};
 use crate::statement::term::{Literal, Term, TermKind};
 
-/// Single points and ranges that are followed one by one; more of them are taken as if that column were free.
+/// Maximum number of points and ranges. A column that would exceed it counts as unrestricted, as do all after it.
 const RANGES_MAX: usize = 256;
 
 type Values<'a> = Vec<Cow<'a, [u8]>>;
@@ -28,11 +28,11 @@ struct Range<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Edge<'a> {
     values: Values<'a>,
-    /// Rows that begin with it do not belong.
+    /// Rows that begin with the prefix are excluded.
     is_open: bool,
 }
 
-/// The buckets to read, in the order their rows are wanted. Never empty: somebody must say that there is nothing.
+/// The buckets to read, in the order in which their rows are wanted. Never empty: an empty result also needs a bucket.
 pub fn buckets(readable: &Readable, bound: &Bound<'_>, buckets: &[Bucket]) -> Vec<usize> {
     let clustering = &readable.schema.clustering;
     let ranges = ranges(readable, bound);
@@ -52,7 +52,7 @@ pub fn buckets(readable: &Readable, bound: &Bound<'_>, buckets: &[Bucket]) -> Ve
     chosen
 }
 
-/// Null, unset and empty values in a clustering bound mean what only Cassandra says they mean.
+/// Refuses null, unset, empty and computed values in a clustering bound: only Cassandra knows what they mean.
 pub(super) fn check(readable: &Readable, bound: &Bound<'_>) -> Result<(), Reason> {
     for restriction in &readable.clustering {
         let fine = match restriction {
@@ -84,7 +84,7 @@ fn is_plain(bound: &Bound<'_>, term: &Term, columns: usize) -> bool {
         TermKind::Literal(Literal::Text(text)) => !text.is_empty(),
         TermKind::Literal(Literal::Blob(bytes)) => !bytes.is_empty(),
         TermKind::Literal(_) => true,
-        // A call may say another thing each time, or need a right that the client has not.
+        // A call may return another value each time, or need a right that the client lacks.
         TermKind::Other => false,
         TermKind::Tuple(terms) => terms.iter().all(|term| is_plain(bound, term, 1)),
     }
@@ -110,7 +110,7 @@ impl Range<'_> {
             let edge: Vec<&[u8]> = edge.values.iter().map(|value| &**value).collect();
             order::compare_clustering(clustering, &first, &edge)
         };
-        // All its rows are before the first of the next bucket.
+        // All rows of the bucket come before the first row of the next.
         let ends_before = next.is_some_and(|next| match compare(next, &self.from) {
             Some(Ordering::Less) => true,
             Some(Ordering::Equal) => {
@@ -172,8 +172,8 @@ fn with_points<'a>(ranges: &[Range<'a>], points: &[Values<'a>]) -> Vec<Range<'a>
     each.collect()
 }
 
-/// The single values that the column at this place is restricted to, with those of the columns behind it that the same
-/// relation names; and how many columns that are.
+/// The single values to which a relation restricts the column at `place`, with those of the following columns that the
+/// same relation names; and the number of these columns.
 fn points<'a>(
     readable: &Readable,
     bound: &Bound<'a>,
@@ -230,7 +230,7 @@ fn in_values<'a>(
     }
 }
 
-/// The values of a term for so many columns.
+/// The values of a term for columns of these types.
 fn tuple<'a>(bound: &Bound<'a>, term: &Term, types: &[&CqlType]) -> Option<Values<'a>> {
     match &term.kind {
         TermKind::Tuple(terms) if terms.len() == types.len() => terms
@@ -248,7 +248,7 @@ fn tuple<'a>(bound: &Bound<'a>, term: &Term, types: &[&CqlType]) -> Option<Value
     }
 }
 
-/// The values of a serialized tuple, all of which must be there.
+/// The values of a serialized tuple, all of which must be present.
 fn tuple_elements(bytes: &[u8], count: usize) -> Option<Values<'_>> {
     let mut cursor = Cursor::new(bytes);
     let mut values = Vec::new();
@@ -258,8 +258,8 @@ fn tuple_elements(bytes: &[u8], count: usize) -> Option<Values<'_>> {
     cursor.rest().is_empty().then_some(values)
 }
 
-/// Bounds of the columns from this place on, in clustering order. A relation on a tuple compares by value whatever the
-/// order of the columns, so where that is mixed only its first column bounds.
+/// Bounds of the columns from `place` on, in clustering order. A relation on a tuple compares by value, whatever the
+/// clustering order of its columns. So where their orders are mixed, only the first column gives a bound.
 fn slice<'a>(readable: &Readable, bound: &Bound<'a>, place: usize) -> (Edge<'a>, Edge<'a>) {
     let clustering = &readable.schema.clustering;
     let (mut from, mut to) = (Edge::default(), Edge::default());
@@ -292,7 +292,7 @@ fn slice<'a>(readable: &Readable, bound: &Bound<'a>, place: usize) -> (Edge<'a>,
             values,
         };
         let is_lower = matches!(operator, Operator::Greater | Operator::GreaterOrEqual);
-        // Of two bounds on one side either is right, and Cassandra refuses most such pairs.
+        // If there are two bounds on one side, either is right. Cassandra refuses most such pairs.
         if is_lower != descending {
             from = edge;
         } else {

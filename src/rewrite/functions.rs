@@ -1,6 +1,6 @@
-//! The server's own functions that compute a value from one row. A function that is not here may be an aggregate of a user.
+//! Native functions that compute a value from one row. A function that is not listed may be a user-defined aggregate.
 
-/// Of every version: a name of the server's own comes before a user's.
+/// In every version. A native function takes precedence over a user-defined one of the same name.
 const SCALAR: [&str; 29] = [
     "asciiasblob",
     "bigintasblob",
@@ -33,7 +33,7 @@ const SCALAR: [&str; 29] = [
     "writetime",
 ];
 
-/// New in 5.0. Before, a user's function may have such a name, so the keyspace must be given.
+/// New in 5.0. Before, a user-defined function may have such a name, so the keyspace must be given.
 const SCALAR_OF_SYSTEM: [&str; 38] = [
     "abs",
     "ascii_as_blob",

@@ -1,4 +1,4 @@
-//! A SELECT that reads one whole partition key, whatever else it asks: enough to say which partition its reply is about.
+//! A SELECT by one full partition key, whatever else it asks: enough to tell which partition its reply is from.
 
 use std::sync::Arc;
 
@@ -23,14 +23,14 @@ impl Keyed {
         Self::new(&readable::parse(text)?, schema)
     }
 
-    /// `None`: it does not give every column of the partition key one value.
+    /// `None`: it does not restrict every partition key column to one value.
     pub fn new(select: &Select, schema: &Arc<TableSchema>) -> Option<Self> {
         let given = |column: &str| {
             let mut terms = select.relations.iter().filter_map(|relation| {
                 let (name, term) = only_value(&relation.kind)?;
                 (name == column).then_some(term)
             });
-            // Twice is for Cassandra to refuse.
+            // Cassandra refuses a column that is restricted twice.
             match (terms.next(), terms.next()) {
                 (Some(term), None) => Some(term.clone()),
                 _ => None,
@@ -45,7 +45,7 @@ impl Keyed {
         })
     }
 
-    /// The partition of a request with these values, where that can be told.
+    /// The partition of a request with these values, if it can be determined.
     pub fn key(&self, values: &[(Option<&str>, Value<'_>)]) -> Option<PartitionKey> {
         let bound = Bound::new(&self.markers, values).ok()?;
         let columns = self.key.iter().zip(&self.schema.partition_key);
@@ -54,7 +54,7 @@ impl Keyed {
             .collect();
         let values = values?;
         let values: Vec<&[u8]> = values.iter().map(|value| &**value).collect();
-        // Cassandra takes some empty values and refuses others.
+        // Cassandra accepts some empty values and refuses others.
         if values.iter().any(|value| value.is_empty()) {
             return None;
         }
@@ -62,7 +62,7 @@ impl Keyed {
     }
 }
 
-/// The column of a relation that gives it one value.
+/// Column and term of a relation that restricts one column to one value.
 fn only_value(relation: &RelationKind) -> Option<(&String, &Term)> {
     match relation {
         RelationKind::Compare {

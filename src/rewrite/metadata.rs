@@ -1,6 +1,6 @@
-//! What a result says about its columns, in the client's protocol version and under the original's name.
+//! The column metadata of a result, in the client's protocol version and under the original's name.
 //!
-//! The proxy's own connections speak v5. Types that came after the client's version are CUSTOM to it, named by their class.
+//! The proxy's own connections speak v5. A type newer than the client's version is sent as CUSTOM, with its class name.
 
 use crate::protocol::Version;
 use crate::protocol::response::result::{TYPE_DEPTH_MAX, metadata_flag};
@@ -17,7 +17,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Reads the `<metadata>` of a result in v5, all of it. `None`: it is cut off, or of types that are not known.
+    /// Reads all of a v5 result's `<metadata>`. `None`: it is malformed, or has no columns or unknown types.
     pub fn read(raw: &[u8]) -> Option<Self> {
         let mut message = Cursor::new(raw);
         let flags = message.int().ok()?;
@@ -58,7 +58,7 @@ impl Columns {
         Some(columns)
     }
 
-    /// Adds the column whose type comes next.
+    /// Adds a column, whose type is next in the message.
     fn push(&mut self, name: &str, message: &mut Cursor<'_>) -> Option<()> {
         self.names.push(name.to_owned());
         let start = message.clone();
@@ -82,7 +82,7 @@ impl Columns {
         self.names.len()
     }
 
-    /// The part of `<metadata>` behind counts and ids: the one table, then the columns.
+    /// The part of `<metadata>` after counts and ids: the table, then the columns.
     pub fn encode(&self, version: Version, keyspace: &str, table: &str) -> Vec<u8> {
         let mut out = Vec::new();
         out.put_string(keyspace);
@@ -96,7 +96,7 @@ impl Columns {
     }
 }
 
-/// Copies one type of v5 (native_protocol_v5 §4.2.5.2) as `version` has it.
+/// Copies one type of v5 (native_protocol_v5 §4.2.5.2) in the form that `version` has for it.
 fn translate(
     message: &mut Cursor<'_>,
     version: Version,
@@ -130,7 +130,7 @@ fn translate(
     (0..inner).try_for_each(|_| translate(message, version, out, depth))
 }
 
-/// Keyspace, name and the fields of a user's type.
+/// Copies keyspace, name and fields of a user-defined type.
 fn translate_user_type(
     message: &mut Cursor<'_>,
     version: Version,

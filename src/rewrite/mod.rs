@@ -1,10 +1,11 @@
 //! Answers a SELECT of one partition from its buckets, as if from the original. Pure: no sockets, no clock.
 //!
-//! In the order a SELECT meets the files: `readable` says whether it can be answered at all, `bind` which partitions it
-//! reads and how many rows, `bounds` which buckets can have them, `render` what each bucket is asked, `aggregate` joins
-//! what COUNT, MIN and MAX found. What cannot be answered exactly has a [`Reason`], and goes to the original.
-//! On the way back `rows` and `metadata` put the client's reply together, and `state` says where its scan stands; `native`
-//! says the same in Cassandra's words. Of writes, `written` says which partitions they are to.
+//! A SELECT meets the files in this order: `readable` decides whether it can be answered at all, `bind` finds the
+//! partitions and limits, `bounds` chooses the buckets that can hold its rows, `render` writes the statement for a
+//! bucket, and `aggregate` joins the results of COUNT, MIN and MAX. A SELECT that cannot be answered exactly gets a
+//! [`Reason`] and goes to the original. On the way back, `rows` and `metadata` compose the client's reply, and `state`
+//! is our paging state, the position of the scan; `native` is the same in Cassandra's format. `written` finds the
+//! partitions of writes.
 
 pub mod aggregate;
 pub mod bind;

@@ -1,25 +1,25 @@
-//! Cassandra's own paging states, read and composed: where a scan of one partition stands, in the server's words.
+//! Reads and composes Cassandra's own paging states, which hold the position of a scan of one partition.
 //!
-//! Protocol v4 and v5 have one form, v3 an older one; both were seen on 4.1 and 5.0. Cassandra believes every state that
-//! it can read, whatever the statement. A composed one must therefore name the place exactly, or not be made.
+//! Protocol v4 and v5 have one format, v3 an older one; both were seen on 4.1 and 5.0. Cassandra trusts every state
+//! that it can read, whatever the statement. So a composed state must give the position exactly, or not be made.
 
 use super::vint;
 use crate::protocol::Version;
 use crate::protocol::types::{Cursor, Write};
 
-/// Values of a clustering key share a header of two bits each, in blocks of this many.
+/// Clustering values come in blocks of this many. A block begins with a header that has two bits for each value.
 const BLOCK: usize = 32;
 const EMPTY: u64 = 0b01;
 const NULL: u64 = 0b10;
 
-/// No limit, as states write it.
+/// No limit, as states represent it.
 pub const UNLIMITED: i32 = i32::MAX;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NativeState {
-    /// Empty where the statement names one partition, the partition where it names several.
+    /// The current partition if the statement names several; empty if it names one.
     pub key: Vec<u8>,
-    /// The last row that was sent; none: the partition has not begun.
+    /// The last row that was sent; `None` at the beginning of the partition.
     pub mark: Option<Mark>,
     /// What is left of LIMIT, or [`UNLIMITED`].
     pub remaining: i32,
@@ -27,7 +27,7 @@ pub struct NativeState {
     pub remaining_in_partition: i32,
 }
 
-/// A row's clustering key as states of v4 and v5 hold it.
+/// A row's clustering key in the format of v4 and v5 states.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mark(Vec<u8>);
 
@@ -47,8 +47,8 @@ impl NativeState {
         })
     }
 
-    /// The state for a connection of this version. `None`: it cannot be said there, because a length is beyond the form, a
-    /// count negative, or the mark not one of so many clustering columns.
+    /// The state for a connection of this version. `None`: it cannot be expressed, for example because a length exceeds
+    /// the format, a count is negative, or the mark has another number of clustering columns.
     pub fn encode(&self, version: Version, clustering_columns: usize) -> Option<Vec<u8>> {
         if self.remaining < 0 || self.remaining_in_partition < 0 {
             return None;
@@ -81,8 +81,8 @@ impl NativeState {
             for value in values {
                 put_component(&mut name, &value?)?;
             }
-            // A cell's name ends with its column; the server writes the first one that it finds, reads none of them, and
-            // writes the row's marker, a column without a name, where the row has nothing else.
+            // A cell's name ends with its column. The server writes the first column that it finds, or the row's marker
+            // (a column without a name) if the row has nothing else. It reads neither, so the marker fits every row.
             put_component(&mut name, &[])?;
         }
         let mut out = Vec::new();
@@ -94,7 +94,7 @@ impl NativeState {
     }
 }
 
-/// One component of a composite of Cassandra 2: length, bytes, and a zero for "exactly this".
+/// One component of a Cassandra 2 composite: length, bytes, and a zero that means "exactly this".
 fn put_component(out: &mut Vec<u8>, bytes: &[u8]) -> Option<()> {
     put_short_bytes(out, bytes)?;
     out.put_byte(0);
@@ -108,7 +108,7 @@ fn put_short_bytes(out: &mut Vec<u8>, bytes: &[u8]) -> Option<()> {
 }
 
 impl Mark {
-    /// A mark as it stands in a state; nothing is no mark.
+    /// A mark with these bytes from a state; `None` if there are none.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         (!bytes.is_empty()).then(|| Self(bytes.to_vec()))
     }
@@ -140,7 +140,7 @@ impl Mark {
         Self::from_bytes(&out)
     }
 
-    /// The clustering values, `None` for null, if this is the mark of a row with so many.
+    /// The clustering values, `None` for null, if this is the mark of a row with this many clustering columns.
     pub fn values(&self, clustering_columns: usize) -> Option<Vec<Option<Vec<u8>>>> {
         let mut cursor = Cursor::new(&self.0);
         let mut values = Vec::new();
@@ -149,7 +149,7 @@ impl Mark {
             let place = index % BLOCK;
             if place == 0 {
                 header = vint::read(&mut cursor)?;
-                // Bits of values that are not there: another number of clustering columns wrote this.
+                // Bits for values that are not there: the mark was written for another number of clustering columns.
                 let used = 2 * (clustering_columns - index).min(BLOCK) as u32;
                 if header.checked_shr(used).unwrap_or(0) != 0 {
                     return None;

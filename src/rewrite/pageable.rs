@@ -1,4 +1,4 @@
-//! A SELECT whose pages may be cut short: every row of its result stands for itself.
+//! A SELECT whose pages may be cut short, because each row of its result is independent of the others.
 
 use super::bind::{Bound, read_limit};
 use super::{readable, selection};
@@ -13,10 +13,10 @@ pub struct Pageable {
 }
 
 impl Pageable {
-    /// `None`: not understood, or Cassandra's own pages are not those of the client, as with aggregates.
+    /// `None`: not understood, or Cassandra's internal pages differ from the client's, as with aggregates.
     pub fn parse(text: &str) -> Option<Self> {
         let select = readable::parse(text)?;
-        // Cassandra pages these in no way but all at once.
+        // Cassandra does not page these, but returns all rows at once.
         let sorts = !select.order_by.is_empty()
             && select
                 .relations
@@ -37,7 +37,7 @@ impl Pageable {
         })
     }
 
-    /// The limit of a request with these values: none, or one that counts. `Err`: it cannot be told.
+    /// The limit of a request with these values, if it has one. `Err`: the limit cannot be determined.
     pub fn limit(
         &self,
         values: &[(Option<&str>, Value<'_>)],

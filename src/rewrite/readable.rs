@@ -1,4 +1,4 @@
-//! A SELECT that can be answered from buckets, whatever its values are. Made once for a text and a schema.
+//! A SELECT that can be answered from buckets, whatever its values are. Made once per text and schema.
 
 use std::sync::Arc;
 
@@ -16,22 +16,22 @@ pub struct Readable {
     pub schema: Arc<TableSchema>,
     /// One for each column of the partition key, in its order.
     pub key: Vec<KeyPart>,
-    /// What it says of clustering columns, for choosing buckets.
+    /// Its restrictions on clustering columns, for choosing buckets.
     pub clustering: Vec<ClusteringRestriction>,
     pub order: Order,
     pub answer: Answer,
-    /// Rows are sought among others, so that buckets are read side by side.
+    /// Whether it filters rows; if so, buckets are read side by side.
     pub filters: bool,
 }
 
-/// How one column of the partition key is given.
+/// The values that the statement gives to one column of the partition key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyPart {
     One(Term),
     In(InValues),
 }
 
-/// A relation on clustering columns, which are named by their places.
+/// A relation on clustering columns, which are given by their positions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClusteringRestriction {
     Compare(Vec<usize>, Operator, Term),
@@ -40,7 +40,7 @@ pub enum ClusteringRestriction {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// As the table is.
+    /// The table's own order.
     Clustering,
     Reversed,
 }
@@ -48,7 +48,7 @@ pub enum Order {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
     Rows,
-    /// One row, of these.
+    /// One row with these aggregates.
     Aggregates(Vec<Aggregate>),
 }
 
@@ -104,7 +104,7 @@ impl Readable {
         })
     }
 
-    /// Whether one relation is about the partition key.
+    /// Whether a relation restricts a partition key column.
     pub(super) fn is_of_key(&self, relation: &Relation) -> bool {
         match &relation.kind {
             RelationKind::Compare { columns, .. } | RelationKind::In { columns, .. } => {
@@ -115,7 +115,7 @@ impl Readable {
     }
 }
 
-/// Longer texts, or with more markers, would take longer to understand than to answer.
+/// Texts that are longer, or have more markers, would take longer to parse than to answer.
 const TEXT_BYTES_MAX: usize = 64 << 10;
 const MARKERS_MAX: usize = 1_000;
 
@@ -126,7 +126,7 @@ pub(super) fn parse(text: &str) -> Option<Select> {
     parse_select(text).filter(|select| select.markers.len() <= MARKERS_MAX)
 }
 
-/// The relations, by what they restrict.
+/// The relations, sorted by what they restrict.
 #[derive(Default)]
 struct Sorted {
     key: Vec<(usize, KeyPart)>,
@@ -161,7 +161,7 @@ impl Sorted {
                 let place = schema.partition_index(name).ok_or(Reason::UnknownColumn)?;
                 self.key.push((place, key_part(relation)?));
             }
-            // Whether a marker there is a value or a tuple of one is hard to tell.
+            // It is hard to tell whether a marker there is a value or a tuple of one.
             (Columns::Tuple(names), ..) if names.len() < 2 => return Err(Reason::Restriction),
             (_, _, Some(places)) => self.clustering.push(restriction(relation, places)?),
             (Columns::One(_), [ColumnKind::Regular], _) => self.filters = true,
@@ -170,7 +170,7 @@ impl Sorted {
         Ok(())
     }
 
-    /// Every column of the key once.
+    /// The parts of the key in order. Every column must be restricted exactly once.
     fn key(&mut self, schema: &TableSchema) -> Result<Vec<KeyPart>, Reason> {
         let mut key = std::mem::take(&mut self.key);
         key.sort_by_key(|(place, _)| *place);
@@ -206,7 +206,7 @@ fn restriction(relation: &Relation, places: Vec<usize>) -> Result<ClusteringRest
     }
 }
 
-/// A clustering column is restricted though one before it is not, or not to single values.
+/// Whether a clustering column is restricted although one before it is not, or not to single values.
 fn has_gap(clustering: &[ClusteringRestriction]) -> bool {
     let single = |place: usize| {
         clustering.iter().any(|restriction| match restriction {
@@ -223,8 +223,8 @@ fn has_gap(clustering: &[ClusteringRestriction]) -> bool {
     })
 }
 
-/// ORDER BY names clustering columns, all as the table has them or all the other way round. Whether it may leave some out
-/// is for Cassandra to say: the buckets' table has the same columns, and refuses what the original would.
+/// ORDER BY must name clustering columns, all in the table's order or all in reverse. Cassandra decides whether it may
+/// leave some out: the split table has the same clustering columns, and refuses what the original would.
 fn order(select: &Select, schema: &TableSchema) -> Result<Order, Reason> {
     let mut found = None;
     for by in &select.order_by {

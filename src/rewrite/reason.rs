@@ -1,6 +1,6 @@
-//! Why a SELECT is not answered from a split. People read it in metrics and in `narrows explain`.
+//! Why a SELECT is not answered from a split. Metrics and `narrows explain` show the reason.
 
-/// A closed list, so that it can be a label.
+/// A closed list, so that it can be a metric label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reason {
     NotUnderstood,
@@ -73,38 +73,38 @@ impl Reason {
     pub fn explanation(self) -> &'static str {
         match self {
             Self::NotUnderstood => "the text is not a SELECT that Narrows understands in full",
-            Self::Distinct => "DISTINCT is about partitions, not rows",
-            Self::GroupBy => "GROUP BY is not proven to be equal over several buckets",
+            Self::Distinct => "DISTINCT selects partitions, not rows",
+            Self::GroupBy => "GROUP BY over several buckets is not proven to give equal results",
             Self::StaticColumns => {
                 "the table has static columns, and partitions with them are not split"
             }
             Self::PartitionKey => {
-                "not every column of the partition key is restricted by = or IN, once, on its own"
+                "it does not restrict every partition key column by = or IN, once and on its own"
             }
             Self::UnknownColumn => "it names a column that the table does not have",
             Self::Restriction => {
-                "it has a restriction that is not =, <, <=, >, >= or IN, or filters without ALLOW FILTERING"
+                "it has a restriction other than =, <, <=, >, >= and IN, or filters without ALLOW FILTERING"
             }
             Self::Indexed => "it restricts a column that has an index",
             Self::Selection => {
                 "it selects something that is not computed from one row alone, or that Narrows does not know"
             }
             Self::Aggregate => {
-                "of aggregates only COUNT, MIN and MAX of columns are joined over buckets, on their own and for one partition"
+                "Narrows joins only COUNT, MIN and MAX of columns over buckets, on their own and for one partition"
             }
             Self::OrderBy => {
                 "ORDER BY is not the clustering order or its reverse, or there are several partitions"
             }
             Self::Limit => "a limit is not a positive number",
             Self::Value => {
-                "a value is missing, null, unset, empty or computed, and only Cassandra says what that means"
+                "a value is missing, null, unset, empty or computed, and only Cassandra knows what that means"
             }
             Self::KeyValue => "the partition key cannot be computed from the statement",
             Self::ManyKeys => "it reads more partitions at once than Narrows joins",
-            Self::Serial => "its consistency is SERIAL, which only the original can give",
-            Self::Tracing => "it asks for tracing, which would show the original's work",
+            Self::Serial => "it reads at SERIAL or LOCAL_SERIAL, which only the original can do",
+            Self::Tracing => "it asks for tracing, which would show other reads than its own",
             Self::Paging => {
-                "it continues a scan that began on the original, or its page size makes no sense"
+                "it continues a scan that began on the original, or its page size is zero"
             }
         }
     }

@@ -1,5 +1,5 @@
-//! What a bucket is asked: the client's SELECT with the bucket in its WHERE. Spans of the source text are spliced; limits
-//! are left out, because pages count them.
+//! Renders the statement for a bucket: the client's SELECT with the bucket in its WHERE clause. It splices spans of the
+//! source text, and leaves out limits, which are counted while pages are filled.
 
 use super::bind::{Bound, Key};
 use super::readable::Readable;
@@ -19,16 +19,16 @@ pub enum From<'a> {
     Split(&'a str),
 }
 
-/// A statement with its values. The partition key's come first; behind them, in a split table, generation and bucket.
+/// A statement with its values. The partition key comes first; in a split table, generation and bucket follow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubStatement {
     pub text: String,
-    /// Of everything behind the key.
+    /// The values of all markers after these.
     pub values: Vec<Vec<u8>>,
 }
 
 impl Readable {
-    /// The same for all buckets and keys of one request.
+    /// The statement is the same for all buckets and keys of one request.
     pub fn render(&self, bound: &Bound<'_>, from: From<'_>) -> Result<SubStatement, Reason> {
         bounds::check(self, bound)?;
         let table = match from {
@@ -70,12 +70,12 @@ impl Readable {
     }
 }
 
-/// The values of the markers that stand for a partition: of its key and, in a split table, of the bucket.
+/// The values of the markers that select a partition: its key and, in a split table, generation and bucket.
 pub fn key_values(key: &Key, bucket: Option<(i32, usize)>) -> Vec<Vec<u8>> {
     let mut values = key.components.clone();
     if let Some((generation, bucket)) = bucket {
         values.push(generation.to_be_bytes().to_vec());
-        // Layouts have at most a few thousand.
+        // A layout has at most a few thousand buckets.
         values.push((bucket as i32).to_be_bytes().to_vec());
     }
     values
@@ -151,9 +151,9 @@ impl Rendering<'_, '_> {
         names.iter().map(find).collect()
     }
 
-    /// Literals become values: texts that differ in them alone are one prepared statement, and no value is kept in one.
-    /// What cannot become a value is left to the original; a call may say another thing each time, or need a right that
-    /// the client has not.
+    /// Turns literals into bound values, so that texts that differ only in literals share one prepared statement, and
+    /// no prepared statement keeps a value. Terms that cannot become values are left to the original: a call may return
+    /// another value each time, or need a right that the client lacks.
     fn replace<'t>(
         &self,
         term: &'t Term,
@@ -177,7 +177,7 @@ impl Rendering<'_, '_> {
         }
     }
 
-    /// The relation's text, with a marker for every marker of the client and for every literal that became a value.
+    /// Appends the relation's text, with a `?` for every marker of the client and every literal that became a value.
     fn splice(
         &mut self,
         relation: &Relation,
@@ -189,7 +189,7 @@ impl Rendering<'_, '_> {
         let markers = self.readable.select.markers.iter().enumerate();
         let mut pieces = Vec::new();
         for (index, marker) in markers.filter(|(_, marker)| within(&marker.span)) {
-            // Null and unset mean what Cassandra says they mean, and only there.
+            // Only Cassandra knows what null and unset mean here.
             let bytes = self.bound.marker(index).ok_or(Reason::Value)?;
             pieces.push((marker.span.clone(), bytes.to_vec()));
         }

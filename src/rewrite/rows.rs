@@ -1,4 +1,4 @@
-//! Rows results (native_protocol_v5 §4.2.5.2): the replies of sub-reads taken apart, and the client's put together.
+//! Rows results (native_protocol_v5 §4.2.5.2): reads the replies to sub-reads, and composes the client's.
 //!
 //! Rows are relayed as bytes. They are the same in every protocol version, so nothing here looks into a value.
 
@@ -8,10 +8,10 @@ use crate::protocol::types::{Cursor, Write, int_len};
 /// The reply to one sub-read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Page<'a> {
-    /// Where the sub-read goes on; none: it is at its end.
+    /// Where the sub-read continues; `None` at its end.
     pub paging_state: Option<&'a [u8]>,
     pub column_count: usize,
-    /// What it says of them, with the id of changed ones; nothing where the client knows them.
+    /// The description of the columns, after the id of changed metadata. Each part is there only if the reply has it.
     pub columns: &'a [u8],
     pub row_count: usize,
     /// The rows as they came: exactly `row_count` times `column_count` values.
@@ -19,7 +19,7 @@ pub struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    /// Reads a Rows message, with columns or without. `None`: another kind of result, or one that does not add up.
+    /// Reads a Rows message, with or without columns. `None`: another kind of result, or an inconsistent one.
     pub fn read(body: &'a [u8]) -> Option<Self> {
         let mut message = Cursor::new(body);
         if message.int().ok()? != kind::ROWS {
@@ -27,7 +27,7 @@ impl<'a> Page<'a> {
         }
         let flags = message.int().ok()?;
         let column_count = message.count("column count").ok()?;
-        // No SELECT is without columns, and rows of nothing could be any number.
+        // Every SELECT has columns, and without them a row has no bytes, so any row count would seem valid.
         if column_count == 0 {
             return None;
         }
@@ -50,7 +50,7 @@ impl<'a> Page<'a> {
         })
     }
 
-    /// The values of the first row, `None` for null: all there is of an aggregate.
+    /// The values of the first row, `None` for null. An aggregate has no other row.
     pub fn first_row_values(&self) -> Option<Vec<Option<&'a [u8]>>> {
         if self.row_count == 0 {
             return None;
@@ -62,9 +62,9 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Whether the bytes are that many rows and nothing else.
+/// Checks that the bytes are exactly this many rows.
 fn adds_up(rows: &[u8], row_count: usize, column_count: usize) -> Option<()> {
-    // A value takes four bytes at least, so a count that promises more needs no look at any of them.
+    // A value takes at least four bytes, so a count that is too high is refused before any value is read.
     let values = row_count.checked_mul(column_count)?;
     if values > rows.len() / 4 {
         return None;
@@ -76,19 +76,19 @@ fn adds_up(rows: &[u8], row_count: usize, column_count: usize) -> Option<()> {
     cursor.rest().is_empty().then_some(())
 }
 
-/// What a client's page says before its rows.
+/// The part of a client's page before its rows.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Heading<'a> {
     pub column_count: usize,
-    /// The columns as [`Columns::encode`](super::metadata::Columns::encode) writes them; none: the client did not want them.
+    /// The columns as [`Columns::encode`](super::metadata::Columns::encode) writes them; `None`: the client wants none.
     pub metadata: Option<&'a [u8]>,
-    /// There are more pages.
+    /// Set if there are more pages.
     pub paging_state: Option<&'a [u8]>,
-    /// In v5, where the client's EXECUTE named another id than this; its columns come along then, wanted or not.
+    /// Set in v5, if the client's EXECUTE named another id. The columns are then included, wanted or not.
     pub changed_metadata_id: Option<&'a [u8]>,
 }
 
-/// The Rows message for the client: counted rows of sub-reads, one after the other.
+/// The Rows message for the client. Each part is a number of rows and their bytes, from one sub-read.
 pub fn compose(heading: &Heading<'_>, parts: &[(usize, &[u8])]) -> Vec<u8> {
     let bytes: usize = parts.iter().map(|(_, rows)| rows.len()).sum();
     let before =
@@ -111,8 +111,8 @@ pub fn compose(heading: &Heading<'_>, parts: &[(usize, &[u8])]) -> Vec<u8> {
     out
 }
 
-/// One message of several that answer the same statement, page after page: the columns are the first's, the paging state
-/// the last's. `None`: they are not.
+/// Joins consecutive pages of the same statement into one message, with the columns of the first and the paging state
+/// of the last. `None`: they do not fit together.
 pub fn join(messages: &[Vec<u8>]) -> Option<Vec<u8>> {
     let pages: Option<Vec<Page<'_>>> = messages.iter().map(|message| Page::read(message)).collect();
     let pages = pages?;
@@ -121,7 +121,7 @@ pub fn join(messages: &[Vec<u8>]) -> Option<Vec<u8>> {
     head.int().ok()?;
     let flags = head.int().ok()?;
     let columns = first.columns;
-    // After a change of the table in the middle they would be rows of other columns.
+    // If the table was altered between two pages, their rows have different columns.
     let same = |page: &Page<'_>| page.column_count == first.column_count && page.columns == columns;
     if !pages.iter().all(same) {
         return None;
@@ -147,7 +147,7 @@ pub fn join(messages: &[Vec<u8>]) -> Option<Vec<u8>> {
 impl Heading<'_> {
     fn flags(&self) -> i32 {
         let flag = |set: bool, flag: i32| if set { flag } else { 0 };
-        // One table is said to name all columns even where they are left out, and the table with them.
+        // GLOBAL_TABLE_SPEC is set even if the columns, and the table with them, are left out.
         metadata_flag::GLOBAL_TABLE_SPEC
             | flag(self.metadata.is_none(), metadata_flag::NO_METADATA)
             | flag(self.paging_state.is_some(), metadata_flag::HAS_MORE_PAGES)

@@ -10,11 +10,11 @@ use crate::statement::term::TermKind;
 pub(super) fn answer(select: &Select, schema: &TableSchema) -> Result<Answer, Reason> {
     let items = match &select.selection {
         Selection::All if schema.is_star_ordered() => return Ok(Answer::Rows),
-        // In which order the columns come is hard to tell.
+        // The order of the columns is hard to tell.
         Selection::All => return Err(Reason::Selection),
         Selection::Items(items) => items,
     };
-    // A split table has two columns more, which no client may see.
+    // A split table has two more columns, which no client may see.
     let known = |name: &str| schema.column(name).is_some();
     if items.iter().all(|item| is_per_row(&item.selector, &known)) {
         return Ok(Answer::Rows);
@@ -22,7 +22,7 @@ pub(super) fn answer(select: &Select, schema: &TableSchema) -> Result<Answer, Re
     if !items.iter().any(|item| is_aggregate(&item.selector)) {
         return Err(Reason::Selection);
     }
-    // The limits of an aggregate count its one row, except that Cassandra refuses PER PARTITION LIMIT.
+    // LIMIT counts the one row of an aggregate. Cassandra refuses PER PARTITION LIMIT.
     if select.json || select.per_partition_limit.is_some() {
         return Err(Reason::Aggregate);
     }
@@ -30,7 +30,7 @@ pub(super) fn answer(select: &Select, schema: &TableSchema) -> Result<Answer, Re
     aggregates.map(Answer::Aggregates).ok_or(Reason::Aggregate)
 }
 
-/// Computed from one row, whichever partition it is in.
+/// Whether the value is computed from one row alone, whichever partition that is in.
 pub(super) fn is_per_row(selector: &Selector, known: &dyn Fn(&str) -> bool) -> bool {
     let all = |parts: &[Selector]| parts.iter().all(|part| is_per_row(part, known));
     match selector {
@@ -42,9 +42,9 @@ pub(super) fn is_per_row(selector: &Selector, known: &dyn Fn(&str) -> bool) -> b
             arguments,
         } => is_scalar(keyspace.as_deref(), name) && all(arguments),
         Selector::Cast(of) => is_per_row(of, known),
-        // What stands in the brackets may be a call of anything.
+        // The brackets may contain a call of any function.
         Selector::Part(_) => false,
-        // The type of a marker follows from what is around it, and its name would be in the reply.
+        // The type of a marker depends on its context, and its name would be in the reply.
         Selector::Term(term) => matches!(term.kind, TermKind::Literal(_)),
         Selector::Composed(parts) => all(parts),
     }
@@ -84,7 +84,7 @@ fn aggregate(item: &Item, schema: &TableSchema) -> Option<Aggregate> {
     }
 }
 
-/// Types whose MIN and MAX follow the order of a clustering column of them, and whose values have one form.
+/// Types whose MIN and MAX follow the clustering order, and whose values have only one serialized form.
 fn ordered(cql_type: &CqlType) -> bool {
     use CqlType::{
         Ascii, BigInt, Blob, Boolean, Date, Inet, Int, SmallInt, Text, Time, TimeUuid, Timestamp,

@@ -1,9 +1,10 @@
-//! Our own paging state: where a scan of a split partition stands. It holds all that any proxy needs to continue.
+//! Our own paging state: the position of a scan of a split partition. It holds all that any proxy needs to continue.
 //!
-//! It must never pass for one of Cassandra's, nor one of Cassandra's for ours. A native state begins with the length of a
-//! partition key of at most 65535 bytes. In v4 and v5 that is a variable-length integer, whose first byte is then 0xC0 at
-//! most. In v3 it is two bytes: `FF FF` says that 65535 bytes of key follow, more than all of ours but one with an
-//! enormous mark, and those would still have to begin with our magic. Sent to Cassandra, ours is an invalid state.
+//! It must never be mistaken for one of Cassandra's, nor one of Cassandra's for ours. A native state begins with the
+//! length of a partition key of at most 65535 bytes. In v4 and v5 that is a variable-length integer, whose first byte
+//! is then at most 0xC0. In v3 it is two bytes: `FF FF` means that a key of 65535 bytes follows. That is longer than
+//! any of our states except one with an enormous mark, and the key would still have to begin with the rest of our
+//! prefix. To Cassandra, ours is an invalid state.
 
 use thiserror::Error;
 use twox_hash::XxHash3_64;
@@ -26,20 +27,20 @@ mod has {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PagingState {
-    /// None: the current partition is read from the original, as one of several.
+    /// `None`: the current partition is read from the original, as one of several.
     pub generation: Option<i32>,
     pub bucket: u32,
-    /// The current one of the statement's partition keys, with its number in the order of the result; none: it has one.
+    /// The current partition key, with its number in the order of the result; `None` if the statement has only one.
     pub key: Option<(u32, Vec<u8>)>,
-    /// How many values a mark has, for those who do not know the table.
+    /// Number of values in a mark, for a proxy that does not know the table.
     pub clustering_columns: u8,
-    /// The last row that was sent; none: the bucket has not begun.
+    /// The last row that was sent; `None` at the beginning of the bucket.
     pub mark: Option<Mark>,
-    /// What is left of LIMIT; none: there is none.
+    /// What is left of LIMIT, if there is one.
     pub limit_left: Option<u32>,
-    /// What is left of PER PARTITION LIMIT in this partition; none: there is none.
+    /// What is left of PER PARTITION LIMIT in this partition, if there is one.
     pub partition_limit_left: Option<u32>,
-    /// Of the statement and its values.
+    /// Fingerprint of the statement and its values.
     pub fingerprint: u64,
 }
 
@@ -47,7 +48,7 @@ pub struct PagingState {
 pub enum StateError {
     #[error("paging state is damaged")]
     Damaged,
-    #[error("paging state has format {0}, this version knows {FORMAT}")]
+    #[error("paging state has format {0}, but this version knows only {FORMAT}")]
     Format(u8),
 }
 
@@ -82,7 +83,7 @@ impl PagingState {
         out
     }
 
-    /// Whether one of ours may be somewhere in there: a quick look that saves taking a request apart.
+    /// Whether the bytes may contain one of our states: a quick check that saves parsing a request.
     pub fn might_be_in(bytes: &[u8]) -> bool {
         bytes.windows(PREFIX.len()).any(|window| window == PREFIX)
     }
@@ -92,7 +93,7 @@ impl PagingState {
         let Some(rest) = bytes.strip_prefix(PREFIX) else {
             return Ok(None);
         };
-        // The checksum of another format may be elsewhere, so the format is believed as it stands.
+        // Another format may have its checksum elsewhere, so the format is trusted without it.
         match rest.first() {
             Some(&FORMAT) => {}
             Some(other) => return Err(StateError::Format(*other)),
@@ -104,7 +105,7 @@ impl PagingState {
     }
 }
 
-/// What stands before the checksum, if it is what the checksum says.
+/// The content before the checksum, if the checksum matches it.
 fn checked(bytes: &[u8]) -> Option<&[u8]> {
     let (content, stored) = bytes.split_last_chunk::<CHECKSUM_BYTES>()?;
     (checksum(content) == *stored).then_some(content)
@@ -114,7 +115,7 @@ fn checksum(content: &[u8]) -> [u8; CHECKSUM_BYTES] {
     XxHash3_64::oneshot(content).to_be_bytes()
 }
 
-/// The fields behind the format.
+/// Reads the fields after the format.
 fn read(fields: &[u8]) -> Option<PagingState> {
     let mut cursor = Cursor::new(fields);
     let flags = cursor.byte().ok()?;

@@ -2,11 +2,11 @@
 
 use crate::protocol::types::Cursor;
 
-/// Reads one; `None` when it ends too early.
+/// Reads one; `None` if it is cut off.
 pub(super) fn read(cursor: &mut Cursor<'_>) -> Option<u64> {
     let first = cursor.byte().ok()?;
     let extra = first.leading_ones();
-    // With eight extra bytes, and with seven, the first one holds nothing of the value.
+    // With seven or eight extra bytes, the first byte holds no bit of the value.
     let mask = 0xFF_u8.checked_shr(extra + 1).unwrap_or(0);
     let more = cursor.take(extra as usize, "vint").ok()?;
     let start = u64::from(first & mask);
@@ -16,11 +16,11 @@ pub(super) fn read(cursor: &mut Cursor<'_>) -> Option<u64> {
     )
 }
 
-/// Writes one, in as few bytes as hold it.
+/// Writes one, in as few bytes as possible.
 pub(super) fn put(out: &mut Vec<u8>, value: u64) {
     let bits = u64::BITS - value.leading_zeros();
     let bytes = value.to_be_bytes();
-    // Seven bits of the value per byte, until the first byte has none left for it.
+    // Each byte adds room for seven bits of the value, until the first byte has no bit left for it.
     if bits > 56 {
         out.push(0xFF);
         out.extend_from_slice(&bytes);
@@ -32,7 +32,7 @@ pub(super) fn put(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&kept[1..]);
 }
 
-/// Reads a length and as many bytes.
+/// Reads a length, then that many bytes.
 pub(super) fn read_bytes<'a>(cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
     let length = usize::try_from(read(cursor)?).ok()?;
     cursor.take(length, "bytes behind a vint").ok()

@@ -8,17 +8,17 @@ use crate::protocol::types::Write;
 pub struct Warnings(Vec<String>);
 
 impl Warnings {
-    /// Adds those of a reply.
+    /// Adds the warnings of a reply.
     pub fn add(&mut self, texts: Vec<String>) {
         for text in texts {
-            // The list has a [short] for its count; nobody reads so many.
+            // The count of the list is a [short]; nobody would read more.
             if !self.0.contains(&text) && self.0.len() < usize::from(u16::MAX) {
                 self.0.push(text);
             }
         }
     }
 
-    /// The header's flags and the body of a message with these warnings. v3 has none.
+    /// The header's flags and the body of a message with these warnings. v3 has no warnings.
     pub fn before(&self, version: Version, message: Vec<u8>) -> (u8, Vec<u8>) {
         if self.0.is_empty() || version < Version::V4 {
             return (0, message);

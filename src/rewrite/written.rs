@@ -1,8 +1,8 @@
-//! Which partitions of a table a text writes, whatever kind of write it is. Made once for a text and a schema.
+//! Finds the partitions of a table that a text writes, whatever kind of write it is. Made once per text and schema.
 //!
-//! It must never leave out a key that could be written; one too many does no harm. A statement that Cassandra refuses before
-//! it writes anything has no keys; that it does refuse is proven in `tests/integration/written.rs`. Whatever is not proven is
-//! unknown, and the whole answer with it.
+//! It must never leave out a key that could be written; an extra key does no harm. A statement that Cassandra refuses
+//! before it writes anything has no keys; `tests/integration/written.rs` proves that Cassandra refuses it. Anything
+//! that is not proven is unknown, and makes the whole answer unknown.
 
 mod json;
 mod part;
@@ -19,18 +19,18 @@ use crate::statement::touches::Name;
 use crate::statement::write::{Keys, Write, parse_write};
 use part::{Choice, Part};
 
-/// More partitions than this in one request are not listed.
+/// Maximum number of partitions of one request; if it writes more, they are unknown.
 pub const KEYS_MAX: usize = 10_000;
-/// All keys of one `IN` together; beyond, they are built for nobody.
+/// Maximum size of all keys of one `IN` together; larger ones are not built, and are unknown.
 const KEYS_BYTES_MAX: usize = 4 << 20;
-/// What Cassandra takes in one frame, if nobody told it otherwise.
+/// Cassandra's default maximum size of a frame.
 const TEXT_BYTES_MAX: usize = 16 << 20;
 
-/// What a text writes to one table, for the schema that the table has.
+/// What a text writes to one table, given the table's schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
     markers: Vec<Marker>,
-    /// Of the statements for this table.
+    /// One for each statement that writes this table.
     targets: Vec<Target>,
     schema: Arc<TableSchema>,
     conditional: bool,
@@ -40,13 +40,13 @@ pub struct Written {
 /// The partitions that one statement writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Target {
-    /// None: Cassandra refuses it.
+    /// No partition: Cassandra refuses the statement.
     Nothing,
-    /// One, with a value for each column of its key.
+    /// One partition, with a value for each column of its key.
     One(Vec<Part>),
-    /// Those of all combinations.
+    /// The partitions of all combinations of these values.
     Several(Vec<Choice>),
-    /// The one in the document that is bound to this marker.
+    /// The partition in the JSON document that is bound to this marker.
     Json(usize),
 }
 
@@ -55,15 +55,15 @@ enum Target {
 enum NoKeys {
     /// Cassandra refuses it before it writes anything.
     Refused,
-    /// Only Cassandra can tell them.
+    /// Only Cassandra can determine the keys.
     Unknown,
 }
 
 type Found<T> = Result<T, NoKeys>;
 
 impl Written {
-    /// `keyspace`: where unqualified names are. `None`: not understood in full, so whatever it writes is unknown. What the
-    /// text writes to other tables is left out.
+    /// Unqualified names are in `keyspace`. `None`: the text is not understood in full, so what it writes is unknown.
+    /// Writes to other tables are left out.
     pub fn parse(text: &str, keyspace: Option<&str>, schema: &Arc<TableSchema>) -> Option<Self> {
         let mut columns = schema.partition_key.iter();
         if text.len() > TEXT_BYTES_MAX || !columns.all(|column| is_verbatim(&column.cql_type)) {
@@ -91,15 +91,15 @@ impl Written {
         })
     }
 
-    /// Whether any statement of it is for the table. None is a doubt to whoever has found the table's name in the text.
+    /// Whether any statement writes the table. A caller that found the table's name in the text must doubt a `false`.
     pub fn names_table(&self) -> bool {
         !self.targets.is_empty()
     }
 
-    /// The partitions that a request with these values writes, each once; `None`: they cannot be told.
+    /// The partitions that a request with these values writes, each once; `None`: they are unknown.
     pub fn keys(&self, values: &[(Option<&str>, Value<'_>)]) -> Option<Vec<PartitionKey>> {
         if !are_named(values) && values.len() != self.markers.len() {
-            // Cassandra refuses that.
+            // Cassandra refuses a wrong number of values.
             return Some(Vec::new());
         }
         let bound = Bound::new(&self.markers, values).ok()?;
@@ -118,24 +118,25 @@ impl Written {
         Some(keys)
     }
 
-    /// Some statement has IF: it goes through Paxos.
+    /// Whether any statement has IF, and so goes through Paxos.
     pub fn is_conditional(&self) -> bool {
         self.conditional
     }
 
-    /// It is one statement, not a batch.
+    /// Whether it is one statement, not a batch.
     pub fn is_single(&self) -> bool {
         self.single
     }
 }
 
-/// Whether a name is that of the table, as far as is known where unqualified names are.
+/// Whether a name may be that of the table. An unqualified one may be in any keyspace if `keyspace` is not known.
 fn might_name(name: &Name, keyspace: Option<&str>, schema: &TableSchema) -> bool {
     let keyspace = name.keyspace.as_deref().or(keyspace);
     name.table == schema.table && keyspace.is_none_or(|keyspace| keyspace == schema.keyspace)
 }
 
-/// Whether Cassandra stores the bytes that are bound to a single marker as they are. It sorts what is in collections, for one.
+/// Whether Cassandra stores the bytes that are bound to a single marker as they are. It sorts the elements of sets, for
+/// example.
 fn is_verbatim(cql_type: &CqlType) -> bool {
     use CqlType::*;
     match cql_type {
@@ -232,8 +233,8 @@ impl Target {
     }
 }
 
-/// What gives a column its value. Cassandra refuses more than one, and none, too, unless what is named is not known: then
-/// one of the names may be the column's new one.
+/// The one item that gives a column its value. Cassandra refuses a statement with none or more than one. But if there
+/// is none and the statement names an unknown column, that may be the new name of this one.
 fn only<T>(first: Option<T>, second: Option<T>, all_known: bool) -> Found<T> {
     match (first, second) {
         (Some(only), None) => Ok(only),
@@ -249,12 +250,12 @@ fn names(relation: &Relation) -> &[String] {
             Columns::One(name) => std::slice::from_ref(name),
             Columns::Tuple(names) => names,
         },
-        // Nothing among these gives a key its value.
+        // None of these gives a key column its value.
         RelationKind::Other => &[],
     }
 }
 
-/// Adds the key of these values. Cassandra refuses one that is too long to be a key.
+/// Adds the key with these values. Cassandra refuses a key that is too long.
 fn add(components: &[&[u8]], keys: &mut Vec<PartitionKey>) {
     keys.extend(PartitionKey::from_components(components));
 }
@@ -271,7 +272,7 @@ fn add_combinations(columns: &[Vec<&[u8]>], keys: &mut Vec<PartitionKey>) -> Fou
         let mut rest = number;
         components.clear();
         for values in columns {
-            // There are values in every column, or there is no combination.
+            // Every column has values here; otherwise there would be no combination.
             components.push(values[rest % values.len()]);
             rest /= values.len();
         }

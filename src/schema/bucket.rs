@@ -1,4 +1,5 @@
-//! Buckets: the narrow partitions that hold the rows of a wide one, and the columns that split tables have for them. Pure.
+//! Buckets: the narrow partitions that hold the rows of a wide one, and the columns that identify them in split tables.
+//! Pure.
 
 use std::fmt;
 
@@ -9,7 +10,7 @@ pub const BUCKET: &str = "narrows_bucket";
 /// One narrow partition: a contiguous range of the original's rows.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Bucket {
-    /// The serialized clustering values of its first row; none in bucket 0, which begins where the partition does.
+    /// The serialized clustering values of its first row; empty in bucket 0, which begins where the partition does.
     pub first: Vec<Box<[u8]>>,
     pub row_count: u64,
     pub byte_count: u64,

@@ -36,7 +36,7 @@ pub(super) fn compare(cql_type: &CqlType, a: &[u8], b: &[u8]) -> Option<Ordering
     }
 }
 
-/// Elements in turn, their types repeating; of two that begin alike the shorter one comes first.
+/// Compares element by element, cycling through `types`; of two that begin alike the shorter one comes first.
 fn compare_elements(types: &[&CqlType], a: &[&[u8]], b: &[&[u8]]) -> Option<Ordering> {
     for (cql_type, (a, b)) in types.iter().cycle().zip(a.iter().zip(b)) {
         match compare_values(cql_type, a, b)? {
@@ -65,7 +65,7 @@ fn compare_fields(
     Some(Ordering::Equal)
 }
 
-/// The elements of a collection, their types repeating.
+/// The elements of a collection, whose types are `types` in turn.
 fn elements<'a>(bytes: &'a [u8], types: &[&CqlType]) -> Option<Vec<&'a [u8]>> {
     let (count, mut rest) = bytes.split_first_chunk()?;
     let count = usize::try_from(i32::from_be_bytes(*count)).ok()?;
@@ -85,8 +85,8 @@ fn has_meaningful_empty(cql_type: &CqlType) -> bool {
     matches!(cql_type, CqlType::Ascii | CqlType::Blob | CqlType::Text)
 }
 
-/// The same of a set or map. Cassandra sorts what a client sends before it stores it, so that
-/// only what is sorted, and has nothing twice, is what it will compare.
+/// The elements of a set or map. Cassandra sorts a client's value before it stores it, so only a value that is sorted
+/// and has no duplicates is what Cassandra will compare.
 fn sorted<'a>(bytes: &'a [u8], types: &[&CqlType]) -> Option<Vec<&'a [u8]>> {
     let elements = elements(bytes, types)?;
     let key_type = types.first()?;
@@ -99,7 +99,7 @@ fn sorted<'a>(bytes: &'a [u8], types: &[&CqlType]) -> Option<Vec<&'a [u8]>> {
     Some(elements)
 }
 
-/// A tuple's fields; the ones that are left out at the end are null.
+/// A tuple's fields; fields left out at the end are null.
 fn components<'a>(fields: &[CqlType], mut bytes: &'a [u8]) -> Option<Vec<Option<&'a [u8]>>> {
     let mut components = Vec::with_capacity(fields.len());
     for _ in fields {
@@ -111,7 +111,7 @@ fn components<'a>(fields: &[CqlType], mut bytes: &'a [u8]) -> Option<Vec<Option<
     bytes.is_empty().then_some(components)
 }
 
-/// A length and as many bytes; a negative length is a null.
+/// Takes a length and that many bytes; a negative length is a null.
 fn take<'a>(bytes: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     let (length, rest) = bytes.split_first_chunk()?;
     let Ok(length) = usize::try_from(i32::from_be_bytes(*length)) else {
@@ -123,7 +123,7 @@ fn take<'a>(bytes: &mut &'a [u8]) -> Option<Option<&'a [u8]>> {
     Some(Some(value))
 }
 
-/// The types whose values stand in a vector without their lengths.
+/// The width of the types whose values are in a vector without their lengths.
 fn fixed_width(element: &CqlType) -> Option<usize> {
     match element.unfrozen() {
         CqlType::Boolean => Some(1),

@@ -1,7 +1,9 @@
-//! Partition keys as Cassandra prints them, in `system.top_partitions` for one, as the bytes of their columns. Pure.
+//! Reads partition keys as Cassandra prints them, in `system.top_partitions` for example, into the bytes of their
+//! columns. Pure.
 //!
-//! It answers only where one key alone is printed so. It says nothing of types of which different values look alike
-//! (booleans, numbers that are not of a fixed length, addresses, collections), and of texts that Cassandra would not print.
+//! It returns a key only if no other key is printed the same. It returns `None` for types of which different values
+//! look alike (booleans, floating-point and variable-length numbers, addresses, collections), and for texts that
+//! Cassandra would not print.
 
 use std::borrow::Cow;
 
@@ -11,7 +13,7 @@ use crate::statement::term::{self, Literal};
 /// The serialized values of a key of these columns.
 pub fn read(text: &str, columns: &[Column]) -> Option<Vec<Vec<u8>>> {
     if let [only] = columns {
-        // Cassandra has no key of one column that is empty.
+        // Cassandra has no empty key of one column.
         let value = read_value(text, &only.cql_type).filter(|value| !value.is_empty())?;
         return Some(vec![value]);
     }
@@ -24,8 +26,8 @@ pub fn read(text: &str, columns: &[Column]) -> Option<Vec<Vec<u8>>> {
         .collect()
 }
 
-/// Several columns have colons between them. A colon of a value has a backslash in front of it, and no column's text ends
-/// with a backslash, so there is one way to take them apart.
+/// Several columns are separated by colons. A colon in a value has a backslash before it, and no column's text ends
+/// with a backslash, so there is only one way to split them.
 fn split(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut begin = 0;
@@ -45,7 +47,7 @@ fn unescape(part: &str) -> Option<String> {
     (escape(text) == part).then(|| text.to_owned())
 }
 
-/// As Cassandra's composites do it.
+/// Escapes a value as Cassandra's composites do.
 fn escape(text: &str) -> Cow<'_, str> {
     let mut escaped = Cow::Borrowed(text);
     if text.contains(':') {
@@ -70,7 +72,7 @@ fn read_value(text: &str, cql_type: &CqlType) -> Option<Vec<u8>> {
             as_printed(uuid.to_string(), text)?;
             Literal::Uuid(uuid.into_bytes())
         }
-        // Years before our era are printed like those of it, but nobody measures anything then.
+        // Years BC are printed like years AD, but no real key is that old.
         CqlType::Timestamp => moment(text, "0000-00-00T00:00:00.000Z")?,
         CqlType::Date => moment(text, "0000-00-00")?,
         CqlType::Time => moment(text, "00:00:00.000000000")?,
@@ -80,12 +82,12 @@ fn read_value(text: &str, cql_type: &CqlType) -> Option<Vec<u8>> {
     literal::encode(&literal, cql_type)
 }
 
-/// There are more ways to write a value than the one by which it is printed.
+/// Accepts only the form that Cassandra prints, of all the ways to write a value.
 fn as_printed(printed: String, text: &str) -> Option<String> {
     (printed == text).then_some(printed)
 }
 
-/// A text with digits where the form has zeros, and with the form's own signs everywhere else.
+/// Accepts a text with digits where `form` has zeros, and with the characters of `form` everywhere else.
 fn moment(text: &str, form: &str) -> Option<Literal> {
     let fits = |(byte, form): (u8, u8)| match form {
         b'0' => byte.is_ascii_digit(),
@@ -95,7 +97,7 @@ fn moment(text: &str, form: &str) -> Option<Literal> {
     is_it.then(|| Literal::Text(text.to_owned()))
 }
 
-/// Two small digits for each byte.
+/// Two lower-case hex digits for each byte.
 fn read_hex(text: &str) -> Option<Vec<u8>> {
     let is_printed = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     text.bytes().all(is_printed).then(|| term::hex(text))?

@@ -1,14 +1,15 @@
-//! The bytes that a constant in a text means in a column of a type.
+//! The bytes of a constant in a statement's text, as a value of a column's type.
 //!
-//! It answers only where Cassandra would store exactly these bytes. Where Cassandra would refuse the constant, would
-//! read it by the node's own clock, zone or names, or is lenient in ways that are not proven, it says nothing.
+//! It returns bytes only if Cassandra would store exactly these. It returns `None` where Cassandra would refuse the
+//! constant, would interpret it by the node's own clock, time zone or name service, or is lenient in ways that are not
+//! proven.
 
 use std::net::IpAddr;
 
 use super::{CqlType, moment, varint};
 use crate::statement::term::Literal;
 
-/// The serialized value of a literal, or None where only Cassandra can tell.
+/// The serialized value of a literal, or `None` where only Cassandra can tell.
 pub fn encode(literal: &Literal, cql_type: &CqlType) -> Option<Vec<u8>> {
     match literal {
         Literal::Null | Literal::Duration(_) => None,
@@ -66,7 +67,7 @@ fn encode_float(text: &str, cql_type: &CqlType) -> Option<Vec<u8>> {
     }
 }
 
-/// A number in digits as a float. One that would be infinite is left to Cassandra.
+/// A number in digits as a float or double. One that would be infinite is left to Cassandra.
 fn encode_number(text: &str, cql_type: &CqlType) -> Option<Vec<u8>> {
     Number::read(text)?;
     if *cql_type == CqlType::Double {
@@ -77,14 +78,14 @@ fn encode_number(text: &str, cql_type: &CqlType) -> Option<Vec<u8>> {
     value.is_finite().then(|| value.to_be_bytes().to_vec())
 }
 
-/// The scale, then the digits as a whole number: `1.50` is 150 of scale 2.
+/// The scale, then the digits as a whole number: `1.50` is 150 with scale 2.
 fn encode_decimal(text: &str) -> Option<Vec<u8>> {
     let number = Number::read(text)?;
     let unscaled = varint::from_digits(number.negative, &number.digits)?;
     Some([&number.scale.to_be_bytes()[..], &unscaled].concat())
 }
 
-/// A number as it is written: its digits, and how many of them stand behind the point.
+/// A number as it is written: its digits, and the scale that follows from its point and exponent.
 struct Number {
     negative: bool,
     digits: String,
@@ -92,9 +93,10 @@ struct Number {
 }
 
 impl Number {
-    /// Cassandra reads every such constant as a decimal and as a double, whatever it is for, and refuses what one of them cannot hold.
+    /// Cassandra reads every such constant both as a decimal and as a double, whatever its column's type, and refuses
+    /// one that either cannot hold.
     fn read(text: &str) -> Option<Self> {
-        /// Far more than anybody writes, and far from where decimals end.
+        /// Far more than anybody writes, and far below the limit of decimals.
         const SCALE_MAX: i64 = 1_000_000;
         let (negative, rest) = signed(text);
         let (mantissa, exponent) = match rest.split_once(['e', 'E']) {
@@ -119,7 +121,7 @@ impl Number {
 fn read_exponent(text: &str) -> Option<i64> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    // An int, as Cassandra's own decimals have it.
+    // An int, as in Cassandra's own decimals.
     let exponent: i32 = is_number.then(|| text.parse().ok())??;
     Some(exponent.into())
 }
@@ -143,11 +145,11 @@ fn encode_text(text: &str, cql_type: &CqlType) -> Option<Vec<u8>> {
     }
 }
 
-/// An address in full. A shortened or bracketed one is left to Cassandra, and so is a name, which it looks up.
+/// A complete IP address. A shortened or bracketed one is left to Cassandra, and so is a host name, which it looks up.
 fn encode_address(text: &str) -> Option<Vec<u8>> {
     Some(match text.parse().ok()? {
         IpAddr::V4(address) => address.octets().to_vec(),
-        // Java makes the older kind of a mapped address.
+        // Java turns an IPv4-mapped address into an IPv4 address.
         IpAddr::V6(address) => match address.to_ipv4_mapped() {
             Some(older) => older.octets().to_vec(),
             None => address.octets().to_vec(),

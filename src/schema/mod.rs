@@ -22,19 +22,19 @@ pub struct TableSchema {
     pub table: String,
     pub partition_key: Vec<Column>,
     pub clustering: Vec<ClusteringColumn>,
-    /// In the order of their names, as bytes.
+    /// Sorted by the bytes of their names.
     pub statics: Vec<Column>,
-    /// In the order of their names, as bytes.
+    /// Sorted by the bytes of their names.
     pub regulars: Vec<Column>,
     /// Columns with an index of any kind.
     pub indexed: Vec<String>,
-    /// What a partition's replicas follow from: the keyspace's `replication`.
+    /// The keyspace's `replication`, which determines the replicas of a partition.
     pub replication: Vec<(String, String)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// As Cassandra spells it: without quotes, with its capitals.
+    /// As Cassandra spells it: without quotes, in its own upper and lower case.
     pub name: String,
     pub cql_type: CqlType,
 }

@@ -1,10 +1,10 @@
-//! Dates, times of day and timestamps as constants write them: only the forms that say which moment they mean.
+//! Dates, times of day and timestamps as written in constants: only the forms that denote one moment on every node.
 
-/// The day that the number 2³¹ of a `date` is.
+/// The number that stands for 1970-01-01 in a `date`.
 const EPOCH: i64 = 1 << 31;
 const NANOS_PER_DAY: u64 = 24 * 60 * 60 * 1_000_000_000;
 
-/// `date` as a number: days, with 1970-01-01 in the middle.
+/// `date` as a number: days, with 1970-01-01 at 2³¹.
 pub(super) fn raw_date(digits: &str) -> Option<Vec<u8>> {
     Some(digits.parse::<u32>().ok()?.to_be_bytes().to_vec())
 }
@@ -41,13 +41,13 @@ pub(super) fn time(text: &str) -> Option<Vec<u8>> {
     reader.rest.is_empty().then(|| whole.to_be_bytes().to_vec())
 }
 
-/// A day, perhaps a time of it, and the zone: without one, the node's own would count. Or a number in quotes.
+/// A day, optionally a time, and the zone: without one, Cassandra would use the node's own. Or a number in quotes.
 pub(super) fn timestamp(text: &str) -> Option<Vec<u8>> {
     if is_number(text.strip_prefix('-').unwrap_or(text)) {
         return Some(text.parse::<i64>().ok()?.to_be_bytes().to_vec());
     }
     let mut reader = Reader { rest: text };
-    // There is no year 0 in this calendar of Java's, though there is in the one of `date`.
+    // Java's calendar for timestamps has no year 0, though the one for `date` has.
     let days = reader.day().filter(|_| !text.starts_with("0000"))?;
     let millis = reader.time_of_day()?;
     reader.take(' ');
@@ -63,7 +63,7 @@ fn is_number(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// What is left of a constant.
+/// The rest of a constant.
 struct Reader<'a> {
     rest: &'a str,
 }
@@ -85,7 +85,7 @@ impl Reader<'_> {
         Some(hours * 60 + minutes)
     }
 
-    /// `:ss`, perhaps with a fraction of up to nine digits.
+    /// `:ss`, optionally with a fraction of up to nine digits.
     fn seconds_as_nanos(&mut self) -> Option<u64> {
         let seconds = self.behind(':').filter(|seconds| *seconds < 60)?;
         let nanos = match self.take('.') {
@@ -102,7 +102,7 @@ impl Reader<'_> {
         Some(u64::from(digits) * 10_u64.pow(missing as u32))
     }
 
-    /// What a timestamp says between its day and its zone, in milliseconds; the rest of a fraction is cut off.
+    /// The time between a timestamp's day and its zone, in milliseconds; further digits are cut off.
     fn time_of_day(&mut self) -> Option<i64> {
         let has_time = self
             .rest
@@ -137,7 +137,7 @@ impl Reader<'_> {
                 self.number(2)?
             }
         };
-        // The widest that Java knows.
+        // Java's offsets go up to 18 hours.
         let is_zone = minutes < 60 && hours * 60 + minutes <= 18 * 60;
         is_zone.then(|| sign * i64::from(hours * 60 + minutes))
     }
@@ -169,7 +169,7 @@ fn days_of(year: u32, month: u32) -> u32 {
     }
 }
 
-/// Days of the Gregorian calendar, extended to before it was made. Years are counted from March, so that the leap day is a year's last.
+/// Days in the proleptic Gregorian calendar. Years are counted from March, so that the leap day is a year's last.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let (year, months) = match month {
         1 | 2 => (year - 1, month + 9),

@@ -1,10 +1,10 @@
-//! Names of tables and keys of partitions, each a type of its own so that none is taken for another. Pure.
+//! Names of tables and keys of partitions as separate types, so that one is never mistaken for another. Pure.
 
 use std::fmt;
 
 use crate::protocol::types::Cursor;
 
-/// A table, as Cassandra spells it: without quotes, with its capitals.
+/// A table, as Cassandra spells it: without quotes, in its own upper and lower case.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableName {
     pub keyspace: String,
@@ -26,10 +26,10 @@ impl fmt::Display for TableName {
     }
 }
 
-/// The serialized partition key of the original: what Cassandra hashes to a token. A key of one column is its bytes; of
-/// several, each as a length of two bytes, the bytes, and a zero.
+/// The serialized partition key of the original: what Cassandra hashes to a token. A key of one column is its bytes; a
+/// key of several has, for each, a length of two bytes, the bytes, and a zero.
 ///
-/// Keys are a client's data: `Debug` and `Display` show none of it.
+/// Keys are a client's data: `Debug` shows none of it, and there is no `Display`.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PartitionKey(Box<[u8]>);
 
@@ -38,7 +38,8 @@ impl PartitionKey {
         Self(bytes.into())
     }
 
-    /// From the serialized values of its columns. `None` for no columns, and for values longer than Cassandra allows.
+    /// Made from the serialized values of its columns. `None` for no columns, and for values longer than Cassandra
+    /// allows.
     pub fn from_components(components: &[&[u8]]) -> Option<Self> {
         let fits = |component: &&[u8]| component.len() <= usize::from(u16::MAX);
         if components.is_empty() || !components.iter().all(fits) {
@@ -62,7 +63,7 @@ impl PartitionKey {
         &self.0
     }
 
-    /// The serialized values of its `count` columns. `None`: it is not a key of so many.
+    /// The serialized values of its `count` columns. `None` if it is not a key of that many.
     pub fn components(&self, count: usize) -> Option<Vec<&[u8]>> {
         match count {
             0 => None,

@@ -1,7 +1,7 @@
-//! The order of values, as Cassandra sorts rows by their clustering columns and joined partitions by their keys.
+//! The order of values, as Cassandra sorts rows by clustering columns and the partitions of an `IN` by their keys.
 //!
-//! It works on serialized values. It says nothing where Cassandra's order is not proven or the bytes are not a value of
-//! the type: who asks then forwards. It must never guess, since a wrong order is a wrong answer.
+//! It compares serialized values. It returns `None` if Cassandra's order is not proven or the bytes are not a value of
+//! the type; the caller then forwards the request. It must never guess, since a wrong order is a wrong answer.
 
 use std::cmp::Ordering;
 use std::net::Ipv6Addr;
@@ -15,7 +15,7 @@ pub fn compare(cql_type: &CqlType, a: &[u8], b: &[u8]) -> Option<Ordering> {
         return compare_empty(cql_type, a, b);
     }
     Some(match cql_type {
-        // Whether the bytes are valid text changes nothing in their order.
+        // Their order does not depend on whether the bytes are valid text.
         CqlType::Ascii | CqlType::Text | CqlType::Blob => a.cmp(b),
         CqlType::Inet => address(a)?.cmp(address(b)?),
         CqlType::TinyInt => i8::from_be_bytes(fixed(a)?).cmp(&i8::from_be_bytes(fixed(b)?)),
@@ -52,8 +52,8 @@ pub fn compare(cql_type: &CqlType, a: &[u8], b: &[u8]) -> Option<Ordering> {
     })
 }
 
-/// Compares two clustering keys, or prefixes of them, in the order in which the table keeps its rows.
-/// Of keys of different lengths only what both have is compared.
+/// Compares two clustering keys, or prefixes of them, in the order in which the table keeps its rows. If their lengths
+/// differ, only the columns that both have are compared.
 pub fn compare_clustering(
     clustering: &[ClusteringColumn],
     a: &[&[u8]],
@@ -72,7 +72,7 @@ pub fn compare_clustering(
     Some(Ordering::Equal)
 }
 
-/// Compares two whole partition keys in the order in which `IN` joins their partitions.
+/// Compares two whole partition keys in the order in which `IN` returns their partitions.
 pub fn compare_keys(partition_key: &[Column], a: &[Vec<u8>], b: &[Vec<u8>]) -> Option<Ordering> {
     if a.len() != partition_key.len() || b.len() != partition_key.len() {
         return None;
@@ -86,8 +86,9 @@ pub fn compare_keys(partition_key: &[Column], a: &[Vec<u8>], b: &[Vec<u8>]) -> O
     Some(Ordering::Equal)
 }
 
-/// Whether Cassandra itself would write this value in these bytes. Others may compare equal to it, and as keys they are
-/// other partitions; `IN ?` turns them into this one, while `=` and `IN (?, …)` do not. Never said of collections and tuples.
+/// Whether Cassandra itself would write this value in these bytes. Other bytes may compare equal, but as keys they are
+/// other partitions; `IN ?` converts them to these bytes, while `=` and `IN (?, …)` do not. Always `false` for
+/// collections and tuples.
 pub fn is_canonical(cql_type: &CqlType, value: &[u8]) -> bool {
     match cql_type {
         CqlType::Blob => true,
@@ -117,7 +118,7 @@ pub fn is_canonical(cql_type: &CqlType, value: &[u8]) -> bool {
     }
 }
 
-/// Empty values come first, in the types that have them.
+/// Empty values come first, in the types that allow them.
 fn compare_empty(cql_type: &CqlType, a: &[u8], b: &[u8]) -> Option<Ordering> {
     match cql_type {
         CqlType::Counter
@@ -135,7 +136,7 @@ fn compare_empty(cql_type: &CqlType, a: &[u8], b: &[u8]) -> Option<Ordering> {
         | CqlType::Vector(..) => return None,
         _ => {}
     }
-    // The other one must be a value.
+    // A value that is not empty must be valid.
     for value in [a, b] {
         if !value.is_empty() {
             compare(cql_type, value, value)?;
@@ -152,7 +153,7 @@ fn address(bytes: &[u8]) -> Option<&[u8]> {
     matches!(bytes.len(), 4 | 16).then_some(bytes)
 }
 
-/// As Java: -0.0 before 0.0, and every NaN is the same one, behind infinity.
+/// As in Java: -0.0 comes before 0.0, and all NaNs are equal and come after infinity.
 fn compare_floats(a: f64, b: f64) -> Ordering {
     match (a.is_nan(), b.is_nan()) {
         (false, false) => a.total_cmp(&b),
@@ -170,7 +171,7 @@ fn canonical_double(value: f64) -> [u8; 8] {
     value.to_be_bytes()
 }
 
-/// A scale, then the number that it is for: `1.0` and `1.00` are equal.
+/// A decimal is a scale and an unscaled number: `1.0` and `1.00` are equal.
 fn compare_decimals(a: &[u8], b: &[u8]) -> Option<Ordering> {
     let (a_scale, a) = decimal(a)?;
     let (b_scale, b) = decimal(b)?;
@@ -183,11 +184,11 @@ fn compare_decimals(a: &[u8], b: &[u8]) -> Option<Ordering> {
     }
     let (a, b) = (varint::digits(a)?, varint::digits(b)?);
     if a.is_empty() || b.is_empty() {
-        // Zero has no sign, and the other one is not below it unless it is negative.
+        // Zero is not negative, and the signs are equal, so the other number is zero or larger.
         let by_presence = b.is_empty().cmp(&a.is_empty());
         return Some(directed(by_presence, negative));
     }
-    // How many digits stand before the point; negative when zeros follow it.
+    // Number of digits before the point; negative when zeros follow it.
     let places = |digits: &[u8], scale: i32| digits.len() as i64 - i64::from(scale);
     let by_size = places(&a, a_scale).cmp(&places(&b, b_scale));
     let magnitude = by_size.then_with(|| significant(&a).cmp(significant(&b)));
@@ -212,7 +213,7 @@ fn significant(digits: &[u8]) -> &[u8] {
     digits.get(..end.map_or(0, |end| end + 1)).unwrap_or(digits)
 }
 
-/// By version; version 1 then by its time, others by their first half; the second half last.
+/// Sorts by version, then version 1 by its time and others by their first half, then by the second half.
 fn uuid_rank(bytes: [u8; 16]) -> (u8, u64, u64) {
     let (high, low) = halves(bytes);
     let version = (high >> 12 & 0xF) as u8;
@@ -223,7 +224,7 @@ fn uuid_rank(bytes: [u8; 16]) -> (u8, u64, u64) {
     (version, first, low)
 }
 
-/// By time, then by the other bytes, each of them signed as the first implementation had them.
+/// Sorts by time, then by the other bytes, each of them signed as in the first implementation.
 fn timeuuid_rank(bytes: [u8; 16]) -> Option<(u64, [i8; 8])> {
     let (high, low) = halves(bytes);
     let is_time_based = high >> 12 & 0xF == 1;

@@ -1,19 +1,20 @@
-//! How the control keyspace is replicated: a CQL map, read from settings or from `system_schema`, or chosen. Pure.
+//! The replication of the control keyspace: a CQL map that is read from settings or from `system_schema`, or chosen.
+//! Pure.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::statement::lexer::{Kind, Lexer, Token};
 
-/// Copies in a data centre, where nobody said how many: a quorum of three outlives the loss of one.
+/// Default number of copies in a data centre: with three, a quorum survives the loss of one.
 const COPIES: usize = 3;
 
 const CLASS: &str = "class";
 
-/// Strategies that can be copied from another keyspace; others are for Cassandra's own.
+/// Strategies that can be copied from another keyspace; others are for Cassandra's own keyspaces.
 const COPIED_STRATEGIES: [&str; 2] = ["NetworkTopologyStrategy", "SimpleStrategy"];
 
-/// A replication map: its class, and copies by data centre or in all.
+/// A replication map: its class, and the number of copies by data centre or in total.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replication {
     class: String,
@@ -22,7 +23,7 @@ pub struct Replication {
 
 impl Replication {
     /// Reads a CQL map such as `{'class': 'NetworkTopologyStrategy', 'dc1': 3}`. Only a map of literals is accepted, so
-    /// what comes out is never more than a map.
+    /// the result can never contain other CQL.
     pub fn parse(text: &str) -> Option<Self> {
         let tokens: Vec<Token> = Lexer::new(text).collect();
         let [open, inner @ .., close] = tokens.as_slice() else {
@@ -47,13 +48,13 @@ impl Replication {
         Self::new(options)
     }
 
-    /// That of another keyspace, as `system_schema.keyspaces` shows it. `None`: not one to copy.
+    /// The replication of another keyspace, from `system_schema.keyspaces`. `None` if it cannot be copied.
     pub fn copied(found: BTreeMap<String, String>) -> Option<Self> {
         let mut copied = Self::new(found)?;
         let short = copied.class.rsplit('.').next().unwrap_or_default();
         copied.class = (*COPIED_STRATEGIES.iter().find(|known| **known == short)?).to_owned();
         for copies in copied.options.values_mut() {
-            // `3/1` has transient replicas, which know no lightweight transactions.
+            // `3/1` has transient replicas, which do not support lightweight transactions.
             if let Some((full, _)) = copies.split_once('/') {
                 *copies = full.to_owned();
             }

@@ -1,4 +1,4 @@
-//! Makes a table's schema of the rows that describe it, and finds columns in it.
+//! Makes a table's schema from the rows that describe it, and finds columns in it.
 
 use super::{ClusteringColumn, Column, CqlType, TableSchema};
 
@@ -8,14 +8,14 @@ pub struct ColumnRow {
     pub name: String,
     /// `partition_key`, `clustering`, `static` or `regular`.
     pub kind: String,
-    /// From 0 within the key's part; -1 outside of it.
+    /// Position in its part of the key, from 0; -1 outside the key.
     pub position: i32,
     /// `asc`, `desc` or `none`.
     pub clustering_order: String,
     pub cql_type: String,
 }
 
-/// What a column is to its table.
+/// The role of a column in its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnKind {
     PartitionKey,
@@ -37,7 +37,7 @@ impl ColumnKind {
 }
 
 impl TableSchema {
-    /// The table that these rows describe, in whatever order they come. None if they make no table.
+    /// The table that these rows describe, in any order. `None` if they do not describe a table.
     pub fn from_rows(
         keyspace: &str,
         table: &str,
@@ -70,7 +70,7 @@ impl TableSchema {
             ColumnKind::Clustering => self.clustering.len(),
             ColumnKind::Static | ColumnKind::Regular => usize::MAX,
         };
-        // -1 becomes the number that no key has.
+        // -1 becomes a position that no key column has.
         let position = usize::try_from(row.position).unwrap_or(usize::MAX);
         if position != expected || self.column(&row.name).is_some() {
             return None;
@@ -91,14 +91,14 @@ impl TableSchema {
         Some(())
     }
 
-    /// Whether `SELECT *` has its columns in the order of [`Self::all_columns`]. Cassandra sorts names outside of ASCII
-    /// by rules of its own, which differ between columns with one cell and with many.
+    /// Whether `SELECT *` returns its columns in the order of [`Self::all_columns`]. Cassandra sorts non-ASCII names by
+    /// rules of its own, which differ between columns with one cell and with many.
     pub fn is_star_ordered(&self) -> bool {
         let mut names = self.statics.iter().chain(&self.regulars);
         names.all(|column| column.name.is_ascii())
     }
 
-    /// All columns in the order in which `SELECT *` has them, see [`Self::is_star_ordered`].
+    /// All columns in the order in which `SELECT *` returns them; see [`Self::is_star_ordered`].
     pub fn all_columns(&self) -> impl Iterator<Item = (&Column, ColumnKind)> {
         let key = self.partition_key.iter();
         let clustering = self.clustering.iter().map(|column| &column.column);
@@ -120,14 +120,14 @@ impl TableSchema {
         self.all_columns().find(|(column, _)| column.name == name)
     }
 
-    /// Which of the clustering columns this is.
+    /// The index of a clustering column.
     pub fn clustering_index(&self, name: &str) -> Option<usize> {
         self.clustering
             .iter()
             .position(|clustering| clustering.column.name == name)
     }
 
-    /// Which of the partition key's columns this is.
+    /// The index of a partition key column.
     pub fn partition_index(&self, name: &str) -> Option<usize> {
         self.partition_key
             .iter()

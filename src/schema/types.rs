@@ -28,18 +28,18 @@ pub enum CqlType {
     Map(Box<CqlType>, Box<CqlType>),
     Tuple(Vec<CqlType>),
     Vector(Box<CqlType>, usize),
-    /// A user's type: its name, without keyspace. What its fields are, nobody asks.
+    /// A user-defined type: its name, without keyspace. Its fields are never needed.
     User(String),
     Frozen(Box<CqlType>),
-    /// A class of the server's, or a name that this version does not know.
+    /// A server class, or a name that this version does not know.
     Other(String),
 }
 
-/// Deeper than any table that people make, and shallow enough for every stack.
+/// Maximum nesting: deeper than any real table, and shallow enough for every stack.
 const DEPTH_MAX: usize = 32;
 
 impl CqlType {
-    /// Reads a type as `system_schema.columns.type` says it.
+    /// Reads a type from the text in `system_schema.columns.type`.
     pub fn parse(text: &str) -> Self {
         let mut reader = Reader { rest: text.trim() };
         match reader.read(DEPTH_MAX) {
@@ -48,7 +48,7 @@ impl CqlType {
         }
     }
 
-    /// The type without the `frozen<…>` around it, which changes no value's bytes.
+    /// The type without the `frozen<…>` around it, which does not change the bytes of values.
     pub fn unfrozen(&self) -> &Self {
         match self {
             Self::Frozen(inner) => inner.unfrozen(),
@@ -83,7 +83,7 @@ impl CqlType {
     }
 }
 
-/// What is left of a type's text.
+/// The rest of a type's text.
 struct Reader<'a> {
     rest: &'a str,
 }
@@ -99,11 +99,11 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A native type, a user's type, or one with parameters.
+    /// A native type, a user-defined type, or one with parameters.
     fn named(&mut self, depth: usize) -> Option<CqlType> {
         let name = self.word()?;
         if !self.take('<') {
-            // `empty` is what old tables say of a column without values; it is no user's.
+            // Old tables have `empty` as the type of a column without values; it is not user-defined.
             return match name {
                 "empty" => Some(CqlType::Other(name.to_owned())),
                 _ => CqlType::native(name).or_else(|| Some(CqlType::User(name.to_owned()))),
@@ -153,7 +153,7 @@ impl<'a> Reader<'a> {
         (!word.is_empty()).then_some(word)
     }
 
-    /// What stands between quotes, doubled ones undone.
+    /// The text between quotes, with doubled quotes undone.
     fn quoted(&mut self, quote: char) -> Option<String> {
         let mut name = String::new();
         let mut rest = self.rest.strip_prefix(quote)?;

@@ -1,18 +1,18 @@
-//! Whole numbers of any size as `varint` and `decimal` hold them: two's complement, big-endian, as short as it goes.
+//! Whole numbers of any size as `varint` and `decimal` hold them: two's complement, big-endian, as short as possible.
 //!
-//! Nothing here is fast on long numbers; callers bound them.
+//! Conversions are slow on long numbers, so their length is bounded.
 
 use std::cmp::Ordering;
 
-/// Numbers longer than this are left to Cassandra: turning them into digits and back takes quadratic time.
+/// Longer numbers are left to Cassandra: converting them to digits and back takes quadratic time.
 pub(super) const BYTES_MAX: usize = 1024;
 const DIGITS_MAX: usize = 2400;
 
-/// Compares two numbers, neither of them empty. They may be longer than they need to be.
+/// Compares two non-empty numbers, which may be longer than necessary.
 pub(super) fn compare(a: &[u8], b: &[u8]) -> Ordering {
     let (a, b) = (trimmed(a), trimmed(b));
     let by_sign = is_negative(b).cmp(&is_negative(a));
-    // With one sign, the longer one is further from zero; with one length, the order is that of the bytes.
+    // With equal signs, the longer one is further from zero; with equal lengths, the order is that of the bytes.
     let by_length = match is_negative(a) {
         false => a.len().cmp(&b.len()),
         true => b.len().cmp(&a.len()),
@@ -24,12 +24,12 @@ pub(super) fn is_negative(number: &[u8]) -> bool {
     number.first().is_some_and(|byte| byte & 0x80 != 0)
 }
 
-/// Whether no shorter one is the same number.
+/// Whether there is no shorter form of the same number.
 pub(super) fn is_shortest(number: &[u8]) -> bool {
     !number.is_empty() && trimmed(number).len() == number.len()
 }
 
-/// Without the leading bytes that only repeat the sign.
+/// The number without the leading bytes that only repeat the sign.
 fn trimmed(mut number: &[u8]) -> &[u8] {
     while let [first, rest @ ..] = number {
         let repeats = match first {
@@ -45,7 +45,7 @@ fn trimmed(mut number: &[u8]) -> &[u8] {
     number
 }
 
-/// The number that these ASCII digits are. None when there are too many of them, none, or others than digits.
+/// The number with these ASCII digits. `None` if there are none or too many, or if one is not a digit.
 pub(super) fn from_digits(negative: bool, digits: &str) -> Option<Vec<u8>> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -76,7 +76,7 @@ pub(super) fn from_digits(negative: bool, digits: &str) -> Option<Vec<u8>> {
     Some(trimmed(&magnitude).to_vec())
 }
 
-/// The decimal digits of the number's distance from zero, without leading zeros: none for zero.
+/// The decimal digits of the number's absolute value, without leading zeros: none for zero. `None` if it is too long.
 pub(super) fn digits(number: &[u8]) -> Option<Vec<u8>> {
     if number.len() > BYTES_MAX {
         return None;

@@ -1,10 +1,10 @@
-//! A text without the constants in it, for people: what it says about whom is nobody's business. Pure.
+//! Statement texts for people to read, without their constants, which may be private data. Pure.
 
 use super::lexer::{Kind, Lexer};
 
 const CHARACTERS_MAX: usize = 400;
 
-/// Every constant as `?`, one space between tokens; cut where it becomes long.
+/// Replaces every constant by `?`, puts one space between tokens, and cuts off a long text.
 pub fn without_constants(text: &str) -> String {
     let mut out = String::new();
     for token in Lexer::new(text) {

@@ -7,7 +7,7 @@ use super::topology::{TopologySelect, TopologyTable};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shape {
-    /// A SELECT on one of the tables that drivers learn the cluster from.
+    /// A SELECT on one of the tables from which drivers learn the cluster's topology.
     Topology(Arc<TopologySelect>),
     /// USE: changes which keyspace unqualified names are in.
     Use,
@@ -17,8 +17,8 @@ pub enum Shape {
     Other,
 }
 
-/// Reads a text, no further than it must. `in_system` is asked only where an unqualified name would matter: whether
-/// those are in the keyspace `system`.
+/// Reads no more of the text than it must. `in_system` says whether unqualified names are in the keyspace `system`; it
+/// is called only if that matters.
 pub fn classify(text: &str, in_system: impl FnOnce() -> bool) -> Shape {
     let mut lexer = Lexer::new(text);
     let Some(first) = lexer.next() else {
@@ -41,7 +41,7 @@ pub fn classify(text: &str, in_system: impl FnOnce() -> bool) -> Shape {
     }
 }
 
-/// The topology table that a SELECT reads, if it does. A SELECT has one FROM outside of brackets.
+/// The topology table that a SELECT reads, if any. A SELECT has exactly one FROM outside of brackets.
 fn topology_table(
     text: &str,
     lexer: Lexer<'_>,

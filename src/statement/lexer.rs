@@ -1,4 +1,4 @@
-//! Cuts a CQL text into tokens with their spans. Comments and white space vanish; nothing is normalised in the text.
+//! Cuts a CQL text into tokens with their spans. Comments and white space are dropped; the text is not normalised.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub enum Kind {
     Marker,
     /// One character of punctuation.
     Symbol(char),
-    /// What is not CQL: an unterminated string or comment, a stray character.
+    /// Not CQL: an unterminated string or comment, a stray character.
     Unknown,
 }
 
@@ -27,7 +27,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// The name this token means, in Cassandra's folding. `None`: not a name.
+    /// The name that this token means, folded as Cassandra folds it. `None`: not a name.
     pub fn name(&self, text: &str) -> Option<String> {
         let source = &text[self.span.clone()];
         match self.kind {
@@ -62,7 +62,7 @@ impl<'a> Lexer<'a> {
         &self.text[self.at..]
     }
 
-    /// Steps over white space and comments. `false`: a comment has no end.
+    /// Skips white space and comments. `false`: a comment is not closed.
     fn skip_blank(&mut self) -> bool {
         loop {
             let rest = self.rest();
@@ -126,7 +126,7 @@ pub(super) fn word_length(rest: &str) -> usize {
         .unwrap_or(rest.len())
 }
 
-/// A quoted run; the quote doubled inside stands for itself.
+/// The length of a quoted token, in which a doubled quote stands for one.
 pub(super) fn quoted(rest: &str, quote: char, kind: Kind) -> (Kind, usize) {
     let mut at = 1;
     while let Some(end) = rest[at..].find(quote) {
@@ -181,7 +181,7 @@ fn number(rest: &str) -> usize {
     at
 }
 
-/// How many bytes at the start fit.
+/// Number of leading bytes that fit.
 pub(super) fn run(text: &str, fits: impl Fn(&u8) -> bool) -> usize {
     text.bytes().take_while(|byte| fits(byte)).count()
 }

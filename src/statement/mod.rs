@@ -1,7 +1,7 @@
-//! CQL texts, understood as far as a decision needs it. Pure.
+//! CQL texts, understood as far as the proxy's decisions need. Pure.
 //!
 //! A text that is not understood is never guessed at: it is forwarded, and Cassandra answers it. (SELECTs on topology
-//! tables are the exception: what is not understood there is refused, since the answer would show real addresses.)
+//! tables are the exception: one that is not understood is refused, since the answer would show real addresses.)
 
 pub mod anonymous;
 pub mod classify;
@@ -17,7 +17,7 @@ pub use classify::{Shape, classify};
 pub use topology::TopologySelect;
 pub use touches::{Touches, touches};
 
-/// A name as CQL takes it whatever its letters are.
+/// Quotes a name, so that CQL takes it as it is, whatever its letters are.
 pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

@@ -15,21 +15,21 @@ pub struct Select {
     pub json: bool,
     pub distinct: bool,
     pub selection: Selection,
-    /// Of what is selected, without SELECT, DISTINCT and JSON.
+    /// Span of the select list, without SELECT, DISTINCT and JSON.
     pub selection_span: Range<usize>,
     pub table: Name,
-    /// Of the table's name with its keyspace.
+    /// Span of the table's name with its keyspace.
     pub table_span: Range<usize>,
-    /// What stands between WHERE and the next clause, joined by AND.
+    /// The relations of the WHERE clause, joined by AND.
     pub relations: Vec<Relation>,
     pub group_by: bool,
     pub order_by: Vec<OrderBy>,
-    /// From ORDER to the last column of it.
+    /// Span of the whole ORDER BY clause.
     pub order_by_span: Option<Range<usize>>,
     pub per_partition_limit: Option<Term>,
     pub limit: Option<Term>,
     pub allow_filtering: bool,
-    /// All of the text, in the order they stand there.
+    /// All markers of the text, in order.
     pub markers: Vec<Marker>,
 }
 
@@ -42,7 +42,7 @@ pub enum Selection {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Item {
-    /// With the alias.
+    /// Includes the alias.
     pub span: Range<usize>,
     pub selector: Selector,
     pub alias: Option<String>,
@@ -53,10 +53,10 @@ pub enum Selector {
     Column(String),
     /// `count(*)` and `count(1)`.
     CountRows,
-    /// Also writetime, maxwritetime and ttl.
+    /// A function call, including writetime, maxwritetime and ttl.
     Call {
         keyspace: Option<String>,
-        /// Folded as Cassandra does.
+        /// Folded as Cassandra folds it.
         name: String,
         arguments: Vec<Selector>,
     },
@@ -66,13 +66,13 @@ pub enum Selector {
     Part(Box<Selector>),
     /// A literal or a marker.
     Term(Term),
-    /// Arithmetic, tuples, collections, type hints: of these parts.
+    /// Arithmetic, a tuple, a collection or a type hint, with these parts.
     Composed(Vec<Selector>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Relation {
-    /// With the brackets, if the whole of it stands in brackets.
+    /// Includes the brackets, if the whole relation is in brackets.
     pub span: Range<usize>,
     pub kind: RelationKind,
 }
@@ -87,14 +87,14 @@ pub enum RelationKind {
     },
     /// `a IN (1, 2)`, `a IN ?`, `(a, b) IN ((1, 2), ?)`.
     In { columns: Columns, values: InValues },
-    /// TOKEN, CONTAINS, LIKE, IS NOT NULL, `!=`, elements of maps, `expr()` and whatever else there is.
+    /// TOKEN, CONTAINS, LIKE, IS NOT NULL, `!=`, elements of maps, `expr()` and everything else.
     Other,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Columns {
     One(String),
-    /// In brackets, also if it is only one.
+    /// Columns in brackets, even if there is only one.
     Tuple(Vec<String>),
 }
 
@@ -109,7 +109,7 @@ pub enum Operator {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InValues {
-    /// One marker for the whole list: its number among all of the text.
+    /// One marker for the whole list, by its index among all markers of the text.
     Marker(usize),
     List(Vec<Term>),
 }

@@ -1,8 +1,8 @@
-//! Terms of CQL: what stands on the right of a relation, in a limit, or among selectors.
+//! CQL terms, which occur on the right of a relation, in a limit, and among selectors.
 
 use std::ops::Range;
 
-/// A term and where it stands in the text.
+/// A term and its place in the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Term {
     pub span: Range<usize>,
@@ -11,29 +11,29 @@ pub struct Term {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TermKind {
-    /// The number of the marker among all of the text, from 0, in the order they stand there.
+    /// Index of the marker among all markers of the text, from 0.
     Marker(usize),
     Literal(Literal),
     /// `(a, b)`.
     Tuple(Vec<Term>),
-    /// Collections, function calls, type hints, arithmetic: understood as a term, and its value is Cassandra's to compute.
+    /// A collection, function call, type hint or arithmetic: recognised as a term, but only Cassandra can compute it.
     Other,
 }
 
-/// A constant, as it is written; which bytes it means depends on the type that it is for.
+/// A constant as written. The bytes that it means depend on the type that it is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Literal {
     Null,
     Boolean(bool),
-    /// Digits, perhaps behind a sign.
+    /// Digits, perhaps with a sign.
     Integer(String),
-    /// With a fraction or an exponent; `NaN` and `Infinity` too, perhaps behind a sign.
+    /// A number with a fraction or an exponent, `NaN` or `Infinity`, perhaps with a sign.
     Float(String),
-    /// Without its quotes, doubled quotes undone.
+    /// Without its quotes; doubled quotes inside are replaced by single ones.
     Text(String),
     Uuid([u8; 16]),
     Blob(Vec<u8>),
-    /// As it is written.
+    /// As written.
     Duration(String),
 }
 
@@ -41,11 +41,11 @@ pub enum Literal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marker {
     pub span: Range<usize>,
-    /// Folded as Cassandra does.
+    /// Folded as Cassandra folds it.
     pub name: Option<String>,
 }
 
-/// The bytes of pairs of hexadecimal digits, whatever dashes are between them.
+/// Decodes pairs of hexadecimal digits, ignoring dashes.
 pub(crate) fn hex(source: &str) -> Option<Vec<u8>> {
     let digit = |c: char| c.to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let digits: Option<Vec<u8>> = source.chars().filter(|c| *c != '-').map(digit).collect();

@@ -1,7 +1,7 @@
-//! SELECTs on `system.local`, `system.peers` and `system.peers_v2`: what they select and which rows.
+//! SELECTs on `system.local`, `system.peers` and `system.peers_v2`: what they select, and from which rows.
 //!
-//! Plain columns are answered by the proxy. Everything that Cassandra must compute (functions, casts, JSON) is
-//! computed by Cassandra: the columns that Narrows presents differently are replaced by literals in the text.
+//! The proxy answers plain columns. Cassandra computes everything else (functions, casts, JSON), from a text in which
+//! literals replace the columns that Narrows presents differently.
 
 use super::lexer::{Kind, Lexer, Token};
 
@@ -36,28 +36,28 @@ impl TopologyTable {
 pub enum Selector {
     /// `*`
     All,
-    /// A column by name, under an alias or not.
+    /// A column by name, with or without an alias.
     Column(String),
     /// `count(*)`, `count(1)` or `count(column)`.
     Count(Option<String>),
-    /// Anything else: its source, without an alias.
+    /// Anything else: its source text, without an alias.
     Expression(String),
 }
 
 /// A value that a WHERE clause compares with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operand {
-    /// A literal as it stands in the text, quotes removed.
+    /// A literal as written, without quotes.
     Literal(String),
     /// The n-th bind marker, with its name if it has one.
     Marker(usize, Option<String>),
 }
 
-/// What is selected from a topology table.
+/// A SELECT on a topology table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopologySelect {
     pub table: TopologyTable,
-    /// What is understood of it; `None` for a form that cannot be answered without showing real addresses.
+    /// The parsed statement; `None` for a form that cannot be answered without showing real addresses.
     pub query: Option<Query>,
 }
 
@@ -67,7 +67,7 @@ pub struct Query {
     pub selectors: Vec<Selector>,
     /// Aliases, one per selector.
     pub aliases: Vec<Option<String>>,
-    /// `column = value`, all of them.
+    /// Conditions of the form `column = value`, joined by AND.
     pub conditions: Vec<(String, Operand)>,
     pub limit: Option<Operand>,
 }
@@ -83,12 +83,13 @@ impl Query {
     }
 }
 
-/// What drivers and people ask is short; a longer text costs many times its size to take apart.
+/// Drivers and people send short texts; to parse a longer one takes many times its size in memory.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 
-/// Functions over all rows, which are computed row by row here; `system.local` has one.
+/// Functions over all rows. Expressions are computed row by row here, so these are refused, except on `system.local`,
+/// which has one row.
 const AGGREGATES: [&str; 5] = ["min", "max", "sum", "avg", "count"];
-/// Functions of a cell, not of its value: a literal in its place has none, and they show no value.
+/// Functions of a cell, not of its value. Their argument is not replaced: a literal is no cell, and they show no value.
 const OF_CELLS: [&str; 4] = ["writetime", "maxwritetime", "minwritetime", "ttl"];
 
 impl TopologySelect {
@@ -198,7 +199,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Whether the next word is the keyword, not a column of that name: the one after it is neither `,` nor FROM.
+    /// Whether the next word is the keyword, not a column of that name: the token after it is not `,`, FROM or AS.
     fn followed_by_selector(&self, word: &str) -> bool {
         let is_keyword = self
             .peek()
@@ -226,7 +227,7 @@ impl<'a> Parser<'a> {
                 {
                     break;
                 }
-                // A marker's value could only be told from the request; no driver selects one here.
+                // Only the request has a marker's value; no driver selects one here.
                 Kind::Unknown | Kind::Marker => return None,
                 _ => {}
             }
@@ -306,7 +307,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Replaces every mention of a column in an expression by what `replacement` gives for it.
+/// Replaces every mention of a column in an expression by the literal that `replacement` returns for it, if any.
 pub fn substitute(expression: &str, replacement: impl Fn(&str) -> Option<String>) -> String {
     let tokens: Vec<Token> = Lexer::new(expression).collect();
     let mut out = String::with_capacity(expression.len());

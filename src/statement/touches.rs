@@ -1,20 +1,20 @@
-//! Which tables a text reads or writes, as far as its words tell. Pure.
+//! Finds the tables that a text reads or writes, by its keywords. Pure.
 //!
-//! FROM, INTO, UPDATE and TABLE are reserved words of CQL: unquoted they are never names, and texts and quoted names are
-//! single tokens, so a table's name stands behind them wherever they occur. A write whose tables cannot be told touches
-//! any table.
+//! FROM, INTO, UPDATE and TABLE are reserved words of CQL: unquoted they are never names, and strings and quoted names
+//! are single tokens, so a table's name follows these words wherever they occur. A write whose tables cannot be found
+//! counts as a write to any table.
 
 use super::lexer::Lexer;
 
 /// What a text may do to tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Touches {
-    /// Neither reads nor writes tables of clients, as far as we care.
+    /// No read or write of a client's table that matters to the proxy.
     Nothing,
     Reads(Name),
-    /// Rows of these tables.
+    /// Writes rows of these tables.
     Writes(Vec<Name>),
-    /// A table as a whole.
+    /// Changes a table as a whole.
     Changes(Change, Name),
     DropsKeyspace(String),
     /// A write whose table is not understood.
@@ -22,7 +22,7 @@ pub enum Touches {
 }
 
 impl Touches {
-    /// Some table that it writes is named without its keyspace.
+    /// Whether a table that it writes is named without its keyspace.
     pub fn has_short_names(&self) -> bool {
         let is_short = |name: &Name| name.keyspace.is_none();
         match self {
@@ -41,14 +41,14 @@ pub enum Change {
     Drop,
 }
 
-/// A table's name as it is written, folded as Cassandra does.
+/// A table's name as written, folded as Cassandra folds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name {
     pub keyspace: Option<String>,
     pub table: String,
 }
 
-/// A batch that names more tables than this touches anything.
+/// A batch that names more tables than this counts as a write to any table.
 const NAMES_MAX: usize = 64;
 
 pub fn touches(text: &str) -> Touches {
@@ -85,8 +85,8 @@ pub fn touches(text: &str) -> Touches {
     }
 }
 
-/// ALTER and DROP of a table concern it, DROP of a keyspace everything in it. A keyspace that is altered, and a type that
-/// gets another field, change no row.
+/// ALTER and DROP of a table affect that table; DROP of a keyspace affects everything in it. Altering a keyspace, or
+/// adding a field to a type, changes no row.
 fn schema_change(how: Change, text: &str, mut tokens: Lexer<'_>) -> Touches {
     let Some(what) = tokens.next() else {
         return Touches::WritesAnything;
@@ -108,7 +108,7 @@ fn change(how: Change, text: &str, rest: Lexer<'_>) -> Touches {
     name.map_or(Touches::WritesAnything, |name| Touches::Changes(how, name))
 }
 
-/// The tables of a batch, each once; `None` where one is missing, or there are too many.
+/// The tables of a batch, each once; `None` if a name is missing, or there are too many.
 fn names_in_batch(text: &str, mut tokens: Lexer<'_>) -> Option<Vec<Name>> {
     let mut names = Vec::new();
     while let Some(token) = tokens.next() {
@@ -134,7 +134,7 @@ fn name_behind(text: &str, mut tokens: Lexer<'_>, word: &str) -> Option<Name> {
     name(text, tokens)
 }
 
-/// What follows words that may stand there or not.
+/// Skips these words, which are optional.
 fn without<'a>(text: &str, tokens: Lexer<'a>, words: &[&str]) -> Lexer<'a> {
     let mut rest = tokens.clone();
     let mut ahead = tokens;

@@ -1,4 +1,4 @@
-//! INSERT, UPDATE, DELETE and BATCH, understood as far as the keys they touch, or not at all.
+//! INSERT, UPDATE, DELETE and BATCH, understood well enough to find the keys they touch, or not at all.
 
 use super::parser::Parser;
 use super::select::Relation;
@@ -13,11 +13,11 @@ mod tests;
 pub struct Writes {
     pub batch: Option<Batch>,
     pub writes: Vec<Write>,
-    /// All of the text, in the order they stand there.
+    /// All markers of the text, in order.
     pub markers: Vec<Marker>,
 }
 
-/// What a batch says before its statements.
+/// The part of a batch before its statements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
     pub kind: BatchKind,
@@ -32,21 +32,21 @@ pub enum BatchKind {
     Counter,
 }
 
-/// One statement. The numbers of its markers are those of the whole text.
+/// One statement. Its markers are numbered across the whole text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Write {
     pub kind: WriteKind,
     pub table: Name,
     pub keys: Keys,
-    /// What stands behind JSON, a text or a marker. The keys are in there then.
+    /// The document of an INSERT JSON, which then contains the keys: a text or a marker.
     pub json: Option<Term>,
-    /// Behind IF.
+    /// Whether it has an IF clause.
     pub conditional: bool,
     pub timestamp: Option<Term>,
     pub ttl: Option<Term>,
-    /// Columns that are set, each as often as it is: of an INSERT all it names, its keys too.
+    /// Columns that are set, each as often as it is set. For an INSERT, all columns that it names, including keys.
     pub assigned: Vec<String>,
-    /// Columns that DELETE names. None: it deletes rows.
+    /// Columns that a DELETE names. If there are none, it deletes rows.
     pub deleted: Vec<String>,
 }
 
@@ -57,16 +57,16 @@ pub enum WriteKind {
     Delete,
 }
 
-/// Where the values of key columns are to be looked for.
+/// Where to find the values of the key columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Keys {
-    /// Of an INSERT: columns with their values, those that are no keys too.
+    /// INSERT: all columns with their values, including those that are not keys.
     Values(Vec<(String, Term)>),
-    /// Of an UPDATE or a DELETE: what stands behind WHERE.
+    /// UPDATE or DELETE: the relations of the WHERE clause.
     Relations(Vec<Relation>),
 }
 
-/// `None`: none of these, or not understood in full.
+/// `None`: not one of these statements, or not understood in full.
 pub fn parse_write(text: &str) -> Option<Writes> {
     Parser::new(text)?.writes()
 }

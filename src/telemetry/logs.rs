@@ -17,7 +17,7 @@ pub struct LogControl {
     filter: reload::Handle<EnvFilter, Registry>,
 }
 
-/// Why a level was not taken over; the old one stays in force.
+/// Why a level was not applied; the old one stays in force.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     #[error("log level {level:?} is not a filter ({reason}); use a level such as info or debug")]
@@ -40,15 +40,15 @@ pub fn init(log: &Log) -> LogControl {
 }
 
 impl LogControl {
-    /// Takes over another `log.level` for all events from now on.
+    /// Applies another `log.level` to all events from now on.
     pub fn set_level(&self, level: &str) -> Result<(), LogError> {
         self.filter.reload(parse(level)?)?;
         Ok(())
     }
 }
 
-/// The driver of the control keyspace tells of every connection, and in detail of every statement: only its troubles are
-/// shown, unless it is named in the level.
+/// The driver of the control keyspace logs every connection, and at finer levels every statement. So only its errors
+/// are shown, unless the level names it.
 fn parse(level: &str) -> Result<EnvFilter, LogError> {
     let quiet = if level.contains("scylla") {
         level.to_owned()

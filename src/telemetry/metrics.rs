@@ -6,7 +6,8 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
 use super::process::ProcessMetrics;
 
-/// Every histogram whose name ends so has these buckets: from what a local relay adds to what a driver gives up on.
+/// Every histogram whose name ends like this has the buckets below: from the time that a local relay adds to the time
+/// after which a driver gives up.
 const SECONDS_SUFFIX: &str = "_seconds";
 const SECONDS_BUCKETS: [f64; 12] = [
     0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 10.0,
@@ -28,7 +29,7 @@ pub fn install() -> Metrics {
 }
 
 impl Metrics {
-    /// Metrics that nothing is counted into, for tests that must not touch the process.
+    /// Metrics that count nothing, for tests that must not touch the process.
     pub fn detached() -> Self {
         Self::new(builder().build_recorder().handle())
     }
@@ -47,7 +48,7 @@ impl Metrics {
         text
     }
 
-    /// To be called every few seconds: samples of histograms pile up until somebody folds them, and a proxy that nobody
+    /// Must be called every few seconds: samples of histograms pile up until they are folded, and a proxy that nobody
     /// scrapes must not grow.
     pub fn run_upkeep(&self) {
         self.handle.run_upkeep();

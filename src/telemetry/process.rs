@@ -1,6 +1,6 @@
 //! What Linux knows about this process, read from `/proc/self` at each scrape, and which build it is.
 //!
-//! In an empty root there is no `/proc`; those lines are then left out rather than shown as zero.
+//! If `/proc` is not mounted, those lines are left out rather than shown as zero.
 
 use std::fmt::Write;
 use std::fs;
@@ -91,7 +91,7 @@ fn cpu_seconds() -> Option<f64> {
     cpu_seconds_in(&fs::read_to_string("/proc/self/stat").ok()?)
 }
 
-/// Fields 14 and 15 of proc_pid_stat(5); the second field may hold blanks and brackets, so counting starts behind it.
+/// Fields 14 and 15 of proc_pid_stat(5); the second field may hold blanks and brackets, so counting starts after it.
 fn cpu_seconds_in(stat: &str) -> Option<f64> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut times = after_name.split_ascii_whitespace().skip(11);

@@ -1,6 +1,6 @@
 //! Which node a new connection goes to, and how long a node that failed is left alone.
 //!
-//! Shared by all threads, but asked only when a client connects, so one lock is enough.
+//! Shared by all threads, but asked mostly when a connection is opened, so one lock is enough.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -23,7 +23,7 @@ pub struct Balance {
 #[derive(Default)]
 struct State {
     cluster: Arc<Cluster>,
-    /// Where to go while nothing is known of the cluster.
+    /// Nodes to try while nothing is known of the cluster.
     contact_points: Vec<SocketAddr>,
     nodes: HashMap<SocketAddr, Health>,
 }
@@ -35,7 +35,7 @@ struct Health {
     retry_at: Option<Instant>,
 }
 
-/// A connection that is counted; dropping it says that it ended.
+/// Counts a connection until dropped.
 pub struct Lease {
     balance: Arc<Balance>,
     address: SocketAddr,
@@ -64,7 +64,7 @@ impl Balance {
     }
 
     /// All nodes in the order they should be tried: those believed alive before the others, the preferred data centre
-    /// before other ones, then the least used, then by chance.
+    /// before other ones, then the least used, then at random.
     pub fn candidates(&self, now: Instant) -> Vec<SocketAddr> {
         let state = self.state();
         let rank = |address: SocketAddr, down: bool, remote: bool| {
@@ -94,7 +94,7 @@ impl Balance {
         ranked.into_iter().map(|(.., address)| address).collect()
     }
 
-    /// Whether a node is believed dead, or failed so lately that it is left alone.
+    /// Whether a node is believed dead, or failed too recently to be tried again.
     pub fn is_doubtful(&self, address: SocketAddr, now: Instant) -> bool {
         let state = self.state();
         let failed = state.nodes.get(&address).and_then(|health| health.retry_at);
@@ -130,7 +130,7 @@ impl Drop for Lease {
     }
 }
 
-/// Doubles from a tenth of a second to ten.
+/// Doubles from a tenth of a second up to ten seconds.
 pub fn backoff(failures: u32) -> Duration {
     BACKOFF_MAX.min(BACKOFF_MIN * 2_u32.saturating_pow(failures.min(16)))
 }

@@ -1,4 +1,4 @@
-//! What Narrows knows of the cluster: its nodes, as `system.local` and `system.peers` tell them. Pure.
+//! What Narrows knows of the cluster: its nodes, as `system.local` and `system.peers` list them. Pure.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,7 +9,7 @@ use crate::protocol::types::Cursor;
 pub const LOCAL: &str = "SELECT * FROM system.local WHERE key='local'";
 pub const PEERS_V2: &str = "SELECT * FROM system.peers_v2";
 pub const PEERS: &str = "SELECT * FROM system.peers";
-/// The one partitioner whose tokens we can compute, and everybody's default.
+/// The one partitioner whose tokens we can compute; it is Cassandra's default.
 const MURMUR3: &str = "Murmur3Partitioner";
 
 /// One node.
@@ -18,12 +18,12 @@ pub struct Node {
     pub host_id: [u8; 16],
     /// Where we reach it.
     pub address: SocketAddr,
-    /// What it tells drivers about where that is; another address behind NAT.
+    /// The address that it announces to drivers; a different one behind NAT.
     pub advertised: IpAddr,
     pub data_center: String,
     pub rack: String,
     pub release_version: String,
-    /// Where its ranges end on the ring of Murmur3Partitioner; none under any other partitioner.
+    /// Where its ranges end on the ring of Murmur3Partitioner; empty with any other partitioner.
     pub tokens: Vec<i64>,
     /// Whether it accepts connections.
     pub up: bool,
@@ -47,7 +47,7 @@ impl Cluster {
         self.nodes.iter().find(|node| node.host_id == host_id)
     }
 
-    /// Reads the rows of both tables. Rows without what a driver needs are left out, as drivers do.
+    /// Reads the rows of both tables. Rows that lack what a driver needs are skipped, as drivers do.
     pub fn read(
         local: &Rows,
         peers: &Rows,
@@ -56,7 +56,7 @@ impl Cluster {
     ) -> Option<Self> {
         let first = local.rows.first()?;
         let mut own = read_node(&local.names, first, dialled.port())?;
-        // Some networks reach a node at another address than the one it tells; the one that worked is right.
+        // In some networks a node is reached at another address than it announces; the one that worked is right.
         own.address = dialled;
         let text = |name| {
             local
@@ -105,7 +105,7 @@ fn read_node(names: &[String], row: &Row, default_port: u16) -> Option<Node> {
     })
 }
 
-/// Tokens out of a `set<text>`. `None`: not what Murmur3Partitioner writes.
+/// Tokens from a `set<text>`. `None` if Murmur3Partitioner did not write them.
 fn tokens(bytes: &[u8]) -> Option<Vec<i64>> {
     let mut cursor = Cursor::new(bytes);
     let count = cursor.count("set").ok()?;

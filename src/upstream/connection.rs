@@ -19,7 +19,7 @@ use crate::protocol::types::{Cursor, Write};
 use crate::protocol::{ProtocolError, response};
 use crate::transport::{Buffer, Reader, Writer};
 
-/// Every server that Narrows supports speaks it, and it needs no segments.
+/// Every server that Narrows supports speaks v4, and v4 needs no segments.
 const VERSION: Version = Version::V4;
 /// How messages of v5 are framed once STARTUP is answered.
 pub(super) const SEGMENTS: Framing = Framing::Segments(Format::Plain);
@@ -81,7 +81,7 @@ impl Connection {
         })
     }
 
-    /// STARTUP and its answer are bare envelopes; from then on v5 has segments.
+    /// STARTUP and its answer are bare envelopes; from then on v5 uses segments.
     async fn start_up(&mut self, credentials: Option<&Credentials>) -> Result<(), UpstreamError> {
         let hello = startup::encode("narrows", env!("CARGO_PKG_VERSION"));
         let reply = self.ask(opcode::STARTUP, hello).await?;
@@ -99,7 +99,7 @@ impl Connection {
         }
     }
 
-    /// SASL PLAIN, which is what PasswordAuthenticator and its kin expect.
+    /// Logs in with SASL PLAIN, which PasswordAuthenticator and similar authenticators expect.
     async fn log_in(&mut self, credentials: Option<&Credentials>) -> Result<(), UpstreamError> {
         let credentials = credentials.ok_or(UpstreamError::LoginRequired(self.address))?;
         let reply = self.ask(opcode::AUTH_RESPONSE, login(credentials)).await?;
@@ -141,7 +141,7 @@ impl Connection {
         }
     }
 
-    /// Sends one request and waits for its answer; an ERROR is an error.
+    /// Sends one request and waits for its answer; an ERROR becomes an `Err`.
     async fn ask(&mut self, opcode: u8, body: Vec<u8>) -> Result<Envelope, UpstreamError> {
         let address = self.address;
         let exchange = async {
@@ -178,11 +178,11 @@ impl Connection {
                 .step(self.buffer.filled(), &mut |_| Verdict::Take(()));
             let step = step.map_err(|source| UpstreamError::Protocol { address, source })?;
             self.buffer.consume(step.consumed);
-            // One request is under way at a time, so a segment holds nothing besides its answer.
+            // One request is in flight at a time, so a segment holds nothing besides its answer.
             if let Some(Part::Taken(envelope, ())) = step.then.into_iter().next() {
                 return Ok(envelope);
             }
-            // A part of a message, in a segment of its own.
+            // The segment held only a part of the message.
             if step.consumed > 0 {
                 continue;
             }
@@ -203,7 +203,7 @@ fn login(credentials: &Credentials) -> Vec<u8> {
     body
 }
 
-/// A reply; an ERROR is an error.
+/// Returns the reply; an ERROR becomes an `Err`.
 fn answered(address: SocketAddr, reply: Envelope) -> Result<Envelope, UpstreamError> {
     if reply.header.opcode != opcode::ERROR {
         return Ok(reply);

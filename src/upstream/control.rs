@@ -1,7 +1,7 @@
 //! The control connection: one connection of our own that learns the cluster's nodes and follows their changes.
 //!
-//! It tells everyone else through [`Balance`] and a watch channel. Without it (no role of our own on a cluster that
-//! asks for logins) the contact points stay the only nodes, and the proxy says so.
+//! It publishes them through [`Balance`] and a watch channel. Without it (if Narrows has no role on a cluster that asks
+//! for logins), the contact points stay the only nodes, and the proxy says so.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use crate::protocol::response::event::Event;
 
 const NODES: &str = "narrows_upstream_nodes";
 
-/// Everything is read again this often, whether or not an event asked for it.
+/// Interval at which everything is read again, with or without an event.
 const REFRESH_EVERY: Duration = Duration::from_secs(15);
-/// A connection that lasted this long was a good one.
+/// A connection that lasted longer than this resets the back-off.
 const STEADY: Duration = Duration::from_secs(5);
-/// Events come in bursts, and `system.peers` is written a little after them.
+/// Pause after an event: events come in bursts, and `system.peers` is written a little after them.
 const SETTLE: Duration = Duration::from_millis(300);
 
 /// How well upstream is known at the moment.
@@ -41,12 +41,12 @@ pub struct Control {
     config: Upstream,
     pub dialer: Dialer,
     pub balance: Arc<Balance>,
-    /// The newest view; `None` until the first.
+    /// The newest view of the cluster; `None` until the first.
     pub published: watch::Sender<Option<Arc<Cluster>>>,
     pub health: watch::Sender<Health>,
-    /// Somebody lost a connection: look at the nodes soon.
+    /// Notified when a connection was lost: check the nodes soon.
     pub suspicion: Arc<Notify>,
-    /// Somebody changed the schema: whoever keeps a table's columns should look again.
+    /// Notified when the schema changed, so that known tables are described again.
     pub schema_changed: Arc<Notify>,
 }
 
@@ -63,7 +63,7 @@ impl Control {
         }
     }
 
-    /// For connections of our own to the nodes that this learns of.
+    /// Configuration of our own pooled connections to the nodes found here.
     pub fn pool_config(&self) -> Arc<PoolConfig> {
         Arc::new(PoolConfig::new(
             self.dialer.clone(),
@@ -80,7 +80,7 @@ impl Control {
         loop {
             let began = Instant::now();
             let error = match self.connect().await {
-                // One node that goes away says nothing about the others: they are tried before anybody worries.
+                // One lost node says nothing about the others: they are tried before the health changes.
                 Ok(connection) => {
                     let error = self.follow(connection).await;
                     tracing::info!(%error, "control connection lost");
@@ -109,7 +109,7 @@ impl Control {
 
     fn report(&self, error: &UpstreamError, last_trouble: &mut String) {
         let trouble = error.to_string();
-        // The same trouble every few seconds is not news.
+        // The same error every few seconds is worth no warning.
         if trouble == *last_trouble {
             tracing::debug!(error = %trouble, "no control connection");
         } else {
@@ -127,7 +127,8 @@ impl Control {
         if let Ok(addresses) = &contact_points {
             self.balance.set_contact_points(addresses.clone());
         }
-        // At first in the order given, which decides about the data centre; later any node that is known to live.
+        // At first, the contact points are tried in the order given, which may decide the data centre. Later, all known
+        // nodes come first, the best ones in front.
         let mut candidates = match *self.published.borrow() {
             Some(_) => self.balance.candidates(std::time::Instant::now()),
             None => Vec::new(),
@@ -141,7 +142,7 @@ impl Control {
         for address in candidates {
             match Connection::open(&self.dialer, address, self.config.credentials.as_ref()).await {
                 Ok(connection) => return Ok(connection),
-                // That a node asks for a login is the more telling trouble.
+                // A node that asks for a login is the more useful error to report.
                 Err(error) if !matches!(last, Some(UpstreamError::LoginRequired(_))) => {
                     last = Some(error)
                 }
@@ -205,7 +206,7 @@ impl Control {
         Ok(())
     }
 
-    /// Finds out which nodes accept connections, all at once.
+    /// Checks which nodes accept connections, all at once.
     async fn probe(&self, cluster: &mut Cluster) {
         let mut probes = tokio::task::JoinSet::new();
         for node in &cluster.nodes {
@@ -225,7 +226,7 @@ impl Control {
     }
 }
 
-/// Reads the cluster's nodes; `peers_v2` where it exists, as it knows ports.
+/// Reads the cluster's nodes, from `peers_v2` where it exists, because it has ports.
 pub async fn read_cluster(
     connection: &mut Connection,
     data_center: Option<&str>,

@@ -28,7 +28,7 @@ pub enum UpstreamError {
     #[error("cannot resolve {host}: {source}")]
     Resolve { host: String, source: io::Error },
     #[error(
-        "TLS with {address} failed: {source}; is upstream.tls right for this port, and upstream.tls_ca its authority?"
+        "TLS with {address} failed: {source}; is upstream.tls right for this port, and upstream.tls_ca its certificate authority?"
     )]
     Tls {
         address: SocketAddr,
@@ -43,7 +43,7 @@ pub enum UpstreamError {
         address: SocketAddr,
         source: io::Error,
     },
-    #[error("{address} sent what is not CQL: {source}")]
+    #[error("{address} broke the CQL protocol: {source}")]
     Protocol {
         address: SocketAddr,
         source: ProtocolError,
@@ -59,7 +59,7 @@ pub enum UpstreamError {
          rights it needs), or topology and schema agreement stay unknown"
     )]
     LoginRequired(SocketAddr),
-    #[error("{address} answered opcode 0x{opcode:02x} where that makes no sense")]
+    #[error("{address} answered with unexpected opcode 0x{opcode:02x}")]
     Unexpected { address: SocketAddr, opcode: u8 },
     #[error("no upstream node can be reached; tried {0}")]
     NoneReachable(String),

@@ -1,7 +1,7 @@
 //! Which nodes hold a partition: its token, and Cassandra's two replication strategies. Pure.
 //!
-//! It only saves a hop: a wrong answer costs time, never rows, because every node can coordinate every read. So what is
-//! not known (a partitioner, a strategy) gives no nodes, which means any.
+//! This only saves a hop: a wrong answer costs time, never rows, because every node can coordinate every read. So an
+//! unknown partitioner or strategy yields no nodes, which means any.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ struct Place {
 
 impl Ring {
     pub fn new(cluster: &Cluster) -> Self {
-        // A node without tokens has not joined, and counts for nothing here.
+        // A node without tokens has not joined the ring.
         let joined = || cluster.nodes.iter().filter(|node| !node.tokens.is_empty());
         let nodes = joined().map(|node| Place {
             address: node.address,
@@ -50,8 +50,8 @@ impl Ring {
         }
     }
 
-    /// The replicas of a serialized partition key in our data centre, in the ring's order. Those in other ones are left
-    /// out: LOCAL_QUORUM and its kin mean the data centre of the node that is asked.
+    /// The replicas of a serialized partition key in our data centre, in the ring's order. Replicas in other data
+    /// centres are left out: LOCAL_QUORUM and similar levels refer to the coordinator's data centre.
     pub fn replicas(&self, replication: &[(String, String)], key: &[u8]) -> Vec<SocketAddr> {
         let option = |name: &str| {
             let found = replication.iter().find(|(key, _)| key == name);
@@ -59,7 +59,7 @@ impl Ring {
         };
         let walk = self.walk(token(key));
         let class = option(CLASS);
-        // Both the short name and the one with its package are in use.
+        // Both the short class name and the one with its package are in use.
         let replicas = match class.rsplit('.').next().unwrap_or(class) {
             SIMPLE => simple(walk, copies(option(REPLICATION_FACTOR))),
             NETWORK_TOPOLOGY => self.network_topology(walk, copies(option(&self.data_center))),
@@ -71,7 +71,7 @@ impl Ring {
         local.map(|place| place.address).collect()
     }
 
-    /// The nodes of all tokens, from the one that a key with this token belongs to, once around.
+    /// The nodes of all tokens, once around the ring, from the owner of this token.
     fn walk(&self, from: i64) -> impl Iterator<Item = &Place> {
         let first = self.tokens.partition_point(|(token, _)| *token < from);
         let (before, after) = self.tokens.split_at(first);
@@ -79,7 +79,8 @@ impl Ring {
         all.filter_map(|(_, index)| self.nodes.get(*index))
     }
 
-    /// One node per rack as long as there are racks; a rack may repeat only as often as racks are too few.
+    /// Takes one node per rack. Racks repeat only if there are fewer racks than copies, and only as often as that
+    /// requires.
     fn network_topology<'a>(
         &'a self,
         walk: impl Iterator<Item = &'a Place>,
@@ -112,7 +113,7 @@ impl Ring {
     }
 }
 
-/// The first nodes that follow on the ring, wherever they are.
+/// The next nodes on the ring, in any data centre.
 fn simple<'a>(walk: impl Iterator<Item = &'a Place>, copies: usize) -> Vec<&'a Place> {
     let mut replicas = Vec::<&Place>::new();
     for place in walk {
@@ -126,7 +127,7 @@ fn simple<'a>(walk: impl Iterator<Item = &'a Place>, copies: usize) -> Vec<&'a P
     replicas
 }
 
-/// `3`, or `3/1` where one of the three is transient; that one can coordinate as well.
+/// `3`, or `3/1` where one of the three is transient; a transient replica can coordinate as well.
 fn copies(text: &str) -> usize {
     let all = text.split('/').next().unwrap_or(text);
     all.trim().parse().unwrap_or(0)
@@ -134,7 +135,7 @@ fn copies(text: &str) -> usize {
 
 /// The token that Murmur3Partitioner gives to a serialized partition key.
 pub fn token(key: &[u8]) -> i64 {
-    // The smallest one is reserved for "before everything".
+    // The smallest token is reserved for "before everything".
     match key {
         [] => i64::MIN,
         key => match murmur3(key) {

@@ -1,6 +1,6 @@
-//! The time of the wall, as the record writes it down.
+//! Wall-clock time for the record.
 
-/// The time of the wall, in microseconds since 1970: for people and for write times, never for what must go on.
+/// Wall-clock time in microseconds since 1970: for versions and for recorded times, never where time must be monotonic.
 pub fn unix_micros() -> i64 {
     let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(0)

@@ -1,6 +1,6 @@
-//! The layout of a split: which buckets a generation has and where each begins. All that a reader needs.
+//! The layout of a split: which buckets a generation has and where each begins. It is all that a reader needs.
 //!
-//! Written once for a generation and never changed, so that no copy of it can be out of date. Pure; `codec` is its form
+//! It is written once per generation and never changed, so no copy of it can be out of date. Pure; `codec` is its form
 //! as bytes, the same in every store.
 
 mod codec;
@@ -13,17 +13,18 @@ use super::names::Generation;
 use crate::schema::bucket::Bucket;
 use crate::schema::names::{PartitionKey, TableName};
 
-/// Strategies stay far below it; it bounds what a wrong number can cost.
+/// Maximum number of buckets. Strategies stay far below it; it bounds the cost of a wrong number.
 pub const BUCKETS_MAX: usize = 4096;
-/// The longest encoding: more than the largest layout of usual clustering keys, less than what hurts to hold.
+/// Maximum size of an encoded layout: above the largest layout with usual clustering keys, and small enough to hold in
+/// memory.
 pub const LAYOUT_BYTES_MAX: usize = 4 << 20;
 
-/// Why bytes are not the layout that was asked for, or a layout has no bytes.
+/// Why bytes are not the requested layout, or why a layout cannot be encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     #[error("the value is not a layout")]
     NotALayout,
-    #[error("the layout has format version {0}, which this version does not read")]
+    #[error("the layout has format version {0}, which this version cannot read")]
     OtherVersion(u8),
     #[error("the layout is damaged")]
     Damaged,
@@ -33,7 +34,7 @@ pub enum LayoutError {
     TooLarge,
 }
 
-/// Which layout: one attempt at the split of one partition.
+/// Identifies a layout: one attempt at the split of one partition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LayoutId {
     pub table: TableName,
@@ -58,7 +59,7 @@ impl LayoutId {
         text
     }
 
-    /// The memory that it holds, about.
+    /// Approximate memory use.
     pub fn bytes(&self) -> usize {
         let Self { table, key, .. } = self;
         size_of::<Self>() + table.keyspace.len() + table.table.len() + key.bytes().len()
@@ -75,7 +76,7 @@ pub struct Layout {
     pub split_table: String,
     /// The name of the strategy that chose the boundaries.
     pub strategy: String,
-    /// In clustering order; their number in it is the bucket's number.
+    /// In clustering order; a bucket's number is its index.
     pub buckets: Vec<Bucket>,
 }
 
@@ -92,7 +93,7 @@ impl Layout {
         self.generation == id.generation && self.key == id.key && self.table == id.table
     }
 
-    /// The memory that it holds, about.
+    /// Approximate memory use.
     pub fn bytes(&self) -> usize {
         let values = self.buckets.iter().flat_map(|bucket| &bucket.first);
         let values: usize = values.map(|value| size_of_val(value) + value.len()).sum();
@@ -106,8 +107,8 @@ impl Layout {
             + values
     }
 
-    /// Whether the buckets fit together: 1 to [`BUCKETS_MAX`] of them, the first without a boundary, all others with one
-    /// of equally many values.
+    /// Whether the buckets are consistent: 1 to [`BUCKETS_MAX`] of them, the first without a boundary, all others with
+    /// boundaries of equally many values.
     pub fn is_sound(&self) -> bool {
         let Some((head, tail)) = self.buckets.split_first() else {
             return false;

@@ -1,10 +1,10 @@
 //! The record of splits: the control keyspace in Cassandra, the only truth about what is split.
 //!
-//! - `names`, `split_name`, `state`, `layout`: its nouns and what follows from them, all pure.
-//! - `schema` makes the control keyspace, `store` reads and changes it, `open` connects to it.
-//! - `clock` gives the times that are written down.
+//! - `names`, `split_name`, `state`, `layout`: its types and their rules, all pure.
+//! - `schema` creates the control keyspace, `store` reads and changes it, `open` connects to it.
+//! - `clock` gives the wall-clock times that are recorded.
 //!
-//! `proxy`, `detect` and `pipeline` meet here: none of them tells another anything that is not in the record.
+//! `proxy`, `detect` and `pipeline` meet here: they exchange nothing except through the record.
 
 pub mod clock;
 pub mod layout;

@@ -1,4 +1,4 @@
-//! The nouns of the record, each a type of its own so that none is taken for another. Pure.
+//! The nouns of the record as separate types, so that one is never mistaken for another. Pure.
 
 use std::fmt;
 
@@ -6,11 +6,12 @@ use crate::filter;
 use crate::schema::names::PartitionKey;
 
 impl PartitionKey {
-    /// The shard of `wide_row` that holds this key. Shards are equal ranges of the filter's hash. Their numbers say how many
-    /// there are, too: of 16 shards they are 16 to 31, so that a table moved to 64 shards uses none of its old ones.
+    /// The shard of `wide_row` that holds this key. Shards are equal ranges of the filter's hash. Their numbers include
+    /// the shard count: 16 shards are numbered 16 to 31, so a table that moves to 64 shards reuses none of its old
+    /// ones.
     pub fn shard(&self, shards: u32) -> i32 {
         let index = filter::shard_of(filter::hash(self.bytes()), shards as usize);
-        // Both come from an int column, so nothing is cut.
+        // Both come from an int column, so neither cast truncates.
         shards as i32 + index as i32
     }
 }
@@ -20,9 +21,9 @@ impl PartitionKey {
 pub struct Generation(pub i32);
 
 impl Generation {
-    /// The first of a partition: the seconds since 2020. Were it 1, a control keyspace that was lost and made anew would
-    /// count from there again, and meet the buckets and the cached layouts of the generations before. `None` for a clock
-    /// that cannot be right.
+    /// The first generation of a partition: the seconds since 2020. If it were 1, a control keyspace that was lost and
+    /// recreated would count from 1 again and meet the buckets and cached layouts of earlier generations. `None` if the
+    /// clock cannot be right.
     pub fn first(unix_millis: i64) -> Option<Self> {
         const SECONDS_1970_TO_2020: i64 = 1_577_836_800;
         let seconds = unix_millis / 1000 - SECONDS_1970_TO_2020;
@@ -44,8 +45,8 @@ impl fmt::Display for Generation {
 pub struct Version(pub i64);
 
 impl Version {
-    /// A larger one. It follows the clock, so that independent writers rarely choose the same, but depends on it for
-    /// nothing: behind a clock that is ahead, all others count up.
+    /// A larger version. It follows the clock so that independent writers rarely choose the same one, but it does not
+    /// rely on the clock: if one writer's clock is ahead, all others count up from there.
     pub fn after(self, now_micros: i64) -> Self {
         Self(now_micros.max(self.0.saturating_add(1)))
     }

@@ -1,4 +1,4 @@
-//! Opens the store: connects to the control keyspace and makes sure of its schema.
+//! Opens the store: connects to the control keyspace and applies or verifies its schema.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::store::connect::{ConnectError, connect};
 use super::store::{Store, StoreError};
 use crate::config::Config;
 
-/// Between attempts to reach the control keyspace at first.
+/// First pause between attempts to reach the control keyspace; it doubles up to `RETRY_MAX`.
 const RETRY_MIN: Duration = Duration::from_millis(500);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 
@@ -26,7 +26,7 @@ pub(crate) enum OpenError {
     Store(#[from] StoreError),
 }
 
-/// Tries until it works; the same trouble is told once.
+/// Retries until it succeeds; logs an error only if it differs from the previous one.
 pub(crate) async fn until_done<T, E: Display>(
     told: &str,
     attempt: impl AsyncFn() -> Result<T, E>,
@@ -46,14 +46,14 @@ pub(crate) async fn until_done<T, E: Display>(
     }
 }
 
-/// Connects and makes sure of the schema.
+/// Connects, then applies or verifies the schema.
 pub(crate) async fn open(config: &Config) -> Result<Store, OpenError> {
     let session = Arc::new(connect(config).await?);
     let keyspace = &config.control.keyspace;
     if config.control.apply_schema {
         let applied = schema::apply(&session, &config.control, &config.tables).await?;
         if !applied.made.is_empty() {
-            tracing::info!(made = applied.made.join(", "), "control keyspace made");
+            tracing::info!(made = applied.made.join(", "), "control keyspace created");
         }
     } else {
         schema::verify(&session, keyspace).await?;

@@ -1,7 +1,8 @@
-//! The control keyspace's schema: shown to a DBA, made where it is missing, and compared with what Narrows needs.
+//! The control keyspace's schema: prints it for a DBA, creates what is missing, and compares what exists with what
+//! Narrows needs.
 //!
-//! `definition`, `compare` and `replication` are pure; `existing` reads `system_schema`. Nothing here alters or drops:
-//! what exists and differs is named, and left to a person.
+//! `definition` and `compare` are pure; `existing` reads `system_schema`. Nothing here alters or drops: an object that
+//! differs is reported and left to a person.
 
 pub mod compare;
 pub mod definition;
@@ -23,7 +24,7 @@ use crate::watched::WatchedTable;
 use compare::{Difference, differences};
 use definition::{FILES, Object, Statement, keyspace_in_cql};
 
-/// A table is made within seconds; more time than this means that something is wrong.
+/// Creating a table takes seconds; anything longer means that something is wrong.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Debug, thiserror::Error)]
@@ -31,9 +32,9 @@ pub enum SchemaError {
     #[error("cannot read system_schema: {0}")]
     Read(#[source] Cause),
     #[error(
-        "this role may not create {object} ({answer}); let a role that may run what `narrows schema print` \
-         prints, after which Narrows needs only SELECT and MODIFY on the keyspace, or GRANT CREATE ON {scope} \
-         to this one"
+        "this role may not create {object} ({answer}); have a role with that right run the output of \
+         `narrows schema print`, after which Narrows needs only SELECT and MODIFY on the keyspace, \
+         or GRANT CREATE ON {scope} to this role"
     )]
     NotAllowed {
         object: String,
@@ -46,11 +47,11 @@ pub enum SchemaError {
         file: &'static str,
         answer: String,
     },
-    #[error("no node is connected that could create {0}")]
+    #[error("cannot create {0}: no node is connected")]
     NoNode(String),
-    #[error("the nodes do not agree on one schema ({0}); look at `nodetool describecluster`")]
+    #[error("the nodes do not agree on one schema ({0}); see `nodetool describecluster`")]
     NoAgreement(#[source] Box<SchemaAgreementError>),
-    #[error("keyspace {keyspace} is not as Narrows needs it:\n{differences}")]
+    #[error("keyspace {keyspace} does not have the schema that Narrows needs:\n{differences}")]
     Different {
         keyspace: String,
         differences: Differences,
@@ -66,7 +67,7 @@ impl fmt::Display for Differences {
         for difference in &self.0 {
             writeln!(out, "  {difference}")?;
         }
-        out.write_str("run `narrows schema apply` for what is missing; alter the rest by hand")
+        out.write_str("run `narrows schema apply` to add what is missing; alter the rest by hand")
     }
 }
 
@@ -75,7 +76,7 @@ impl fmt::Display for Differences {
 pub struct Applied {
     pub made: Vec<String>,
     pub existed: Vec<String>,
-    /// Of a keyspace that was made.
+    /// Set if the keyspace was created.
     pub replication: Option<Replication>,
 }
 
@@ -98,8 +99,8 @@ pub fn statements(keyspace: &str, replication: Option<&Replication>) -> Vec<Stat
     files.collect()
 }
 
-/// Makes what is missing, then [`verify`]s. What exists is not touched, so that a role without the right to create is
-/// enough once a DBA has run the files. May be called by any number of processes at a time.
+/// Creates what is missing, then calls [`verify`]. It does not touch what exists, so a role without the right to create
+/// is enough once a DBA has run the files. Any number of processes may call it at a time.
 pub async fn apply(
     session: &Session,
     control: &Control,
@@ -124,11 +125,11 @@ pub async fn apply(
     Ok(applied)
 }
 
-/// Compares what is there with what Narrows needs, once the nodes agree on it. Where they do not, as while nodes of two
-/// versions run side by side, what one of them says must do: whoever needs a restart then must not wait for hours.
+/// Compares the existing schema with what Narrows needs, once the nodes agree on it. If they do not, as in a rolling
+/// upgrade, one node's answer is used: a proxy that must restart then cannot wait for hours.
 pub async fn verify(session: &Session, keyspace: &str) -> Result<(), SchemaError> {
     if let Err(error) = session.await_schema_agreement().await {
-        tracing::warn!(%error, "the nodes do not agree on one schema; look at `nodetool describecluster`");
+        tracing::warn!(%error, "the nodes do not agree on one schema; see `nodetool describecluster`");
     }
     let existing = existing::read(session, keyspace).await?;
     let found = differences(&statements(keyspace, None), &existing);
@@ -141,7 +142,7 @@ pub async fn verify(session: &Session, keyspace: &str) -> Result<(), SchemaError
     })
 }
 
-/// What is configured, else what the first watched table has, else some copies in every data centre.
+/// The configured replication, else that of the first watched table, else up to three copies in every data centre.
 async fn choose_replication(
     session: &Session,
     control: &Control,
@@ -161,7 +162,7 @@ async fn choose_replication(
     Ok(Replication::for_data_centers(data_centers))
 }
 
-/// Runs one statement, on the node that every other process would choose as well: two nodes that make the same table at
+/// Runs one statement, on the node that every other process would choose too: two nodes that create the same table at
 /// the same moment give it two ids, and then cannot agree.
 async fn create(
     session: &Session,

@@ -1,7 +1,7 @@
-//! The names of split tables: how one is made from the original's, and how one is told from tables of others. Pure; the one
-//! rule for those who make, drop and hide them.
+//! Names of split tables: derives one from the original's name, and recognises one. Pure; the code that creates, drops
+//! and hides split tables shares this rule.
 
-/// Longer names are refused by servers that put them into file names.
+/// Servers that put table names into file names refuse longer ones.
 const NAME_BYTES_MAX: usize = 48;
 
 /// `wide_<original>_<number>`, shortened with a hash where it would be too long.
@@ -16,7 +16,7 @@ pub fn name(original: &str, number: u32) -> String {
     format!("wide_{}_{:08x}_{number}", &original[..kept], hash as u32)
 }
 
-/// Whether it is a name of ours for a split table of this original.
+/// Whether `name` is one that Narrows gives to a split table of this original.
 pub fn is_name(original: &str, name: &str) -> bool {
     let number = name
         .strip_prefix("wide_")

@@ -1,7 +1,7 @@
-//! The states of a split and what may follow what. Pure: the one place that knows the legal transitions.
+//! The states of a split and the legal transitions between them, which only this module knows. Pure.
 //!
-//! A worker moves a split forward by a [`Transition`] only, and a [`Transition`] can only be made here, so an illegal one
-//! cannot be written. It names the state it starts from; the store turns that into the condition of one LWT.
+//! A worker moves a split forward only by a [`Transition`], and a [`Transition`] can only be made here, so an illegal
+//! one cannot be written. It names the state it starts from; the store turns that into the condition of one LWT.
 //!
 //! Two changes need no transition, because it is always safe to take a split out of service. A rollback, or a copy that
 //! differs, invalidates it from any of [`INVALIDATED_FROM`]; a late write ends its generation from any state.
@@ -82,21 +82,21 @@ impl State {
     }
 }
 
-/// What a stage of the pipeline wants to write about its split, with what belongs to it.
+/// What a stage of the pipeline writes about its split, with the data that belongs to it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
     Plan(PreSplitData),
     FindNotWide(PreSplitData),
     Refuse(String),
-    /// Also from GUARDED: a worker that takes over publishes the guard again, because only an LWT of its own that
-    /// moved the version tells it since when every proxy can know.
+    /// Also legal from GUARDED: a worker that takes over publishes the guard again, because only an applied LWT of its
+    /// own tells it from which moment every proxy can know of the guard.
     Guard,
     Copy,
     Verify,
     Complete(PostSplitData),
     Fail {
         reason: String,
-        /// This one and those before it, since one was completed.
+        /// Failed attempts since the last completed one, including this one.
         failures: i32,
     },
 }
@@ -129,7 +129,7 @@ impl Step {
     }
 }
 
-/// What planning read: facts about the original.
+/// Facts about the original that planning found.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PreSplitData {
     pub row_count: i64,
@@ -144,9 +144,9 @@ pub struct Progress {
     pub state: State,
     pub row_count: i64,
     pub byte_count: i64,
-    /// Where another worker goes on; only the stage itself reads it.
+    /// Where another worker resumes; only the stage itself reads it.
     pub checkpoint: Option<Vec<u8>>,
-    /// Milliseconds since 1970, both.
+    /// Milliseconds since 1970, like `changed_at`.
     pub began_at: i64,
     pub changed_at: i64,
 }
@@ -199,7 +199,7 @@ pub struct Transition {
     not_before: Option<i64>,
 }
 
-/// An epoch below zero: the shard is retired and takes no new splits.
+/// The epoch of a retired shard, which takes no new splits; every epoch below zero counts as retired.
 pub const RETIRED: i32 = -1;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -208,12 +208,12 @@ pub enum Illegal {
     Order { from: State, to: State },
     #[error("the split was taken out of service with its whole table (epoch {row}, now {now})")]
     Epoch { row: i32, now: i32 },
-    #[error("generation {0} was the last that can be counted")]
+    #[error("generation {0} is the highest possible, so no other can follow")]
     Exhausted(i32),
 }
 
 impl Transition {
-    /// What a worker that holds the lease writes.
+    /// A step of the worker that holds the lease.
     pub fn step(at: Standing, step: Step) -> Result<Self, Illegal> {
         let (from, to) = (at.state, step.target());
         if at.row_epoch != at.epoch {
@@ -241,7 +241,7 @@ impl Transition {
         })
     }
 
-    /// A new attempt, once the last one is over: by its own end, or with its whole table.
+    /// A new attempt. The last one must have ended, by itself or with its whole table.
     pub fn again(at: Standing) -> Result<Self, Illegal> {
         if !at.state.is_end() && at.row_epoch == at.epoch {
             return Err(Illegal::Order {
@@ -268,7 +268,7 @@ impl Transition {
         })
     }
 
-    /// What follows is not tried before this time, in milliseconds since 1970.
+    /// The next attempt or comparison must not begin before this time, in milliseconds since 1970.
     pub fn not_before(mut self, millis: i64) -> Self {
         self.not_before = Some(millis);
         self
@@ -303,7 +303,7 @@ impl Transition {
         self.not_before
     }
 
-    /// How many attempts have failed in a row; `None` leaves the number as it is.
+    /// Number of attempts that failed in a row; `None` leaves the stored number unchanged.
     pub fn failures(&self) -> Option<i32> {
         match &self.step {
             Some(Step::Fail { failures, .. }) => Some(*failures),
@@ -327,8 +327,8 @@ impl Transition {
     }
 }
 
-/// From where anyone may invalidate. INVALIDATED is among them, because that somebody else's LWT did it is not known
-/// until one of ours returned: it is written again rather than believed.
+/// States from which anyone may invalidate. INVALIDATED is among them because another process's LWT may have reached
+/// one replica only: the state is written again rather than believed.
 pub const INVALIDATED_FROM: [State; 5] = [
     State::Guarded,
     State::Copying,

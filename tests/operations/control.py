@@ -29,7 +29,7 @@ GENERATION = 1
 TOO_MANY = "{'class': 'SimpleStrategy', 'replication_factor': 5}"
 ENOUGH = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
 FOLLOWING_FAILS = "cannot be followed; writes to watched tables wait"
-SEEDING_FAILS = "what the configuration says could not be compared with the control keyspace"
+SEEDING_FAILS = "the configured tables could not be compared with the control keyspace"
 OUT_OF_SERVICE = "the table was changed; all its splits are out of service"
 
 

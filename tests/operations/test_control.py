@@ -56,13 +56,13 @@ class Started(ControlTest):
         other = self.make_table("other")
         proxy = self.follower(self.settings(tables=[self.table, other], wide_bytes="10MiB", target_bytes="1MiB"))
         self.assertEqual(self.tables(), TABLES)
-        self.assertEqual(len(proxy.log("control keyspace made")), 1)
+        self.assertEqual(len(proxy.log("control keyspace created")), 1)
         found = self.in_store()
         self.assertEqual(sorted(found), sorted([self.table, other]))
         self.assertEqual((found[other].shards, found[other].wide_bytes, found[other].mode), (self.shards, 10 << 20, "serve"))
         self.assertEqual(proxy.stop(), 0)
         proxy.start().wait_ready()
-        self.assertEqual(len(proxy.log("control keyspace made")), 1, "made twice")
+        self.assertEqual(len(proxy.log("control keyspace created")), 1, "made twice")
         self.client(proxy).execute(f"INSERT INTO {self.table} (sensor, day, ts) VALUES ('a', 1, 1)")
         self.assertEqual(len(self.rows()), 1)
 
@@ -75,7 +75,7 @@ class Started(ControlTest):
     def test_without_apply_schema_it_waits_for_the_dba_and_says_so(self) -> None:
         proxy = self.follower(self.settings({"apply_schema": False}), ready=False)
         proxy.expect("the control keyspace cannot be used yet")
-        self.assertTrue(eventually(lambda: "what is split is not known yet" in proxy.admin("/readyz")[1]), proxy.admin("/readyz"))
+        self.assertTrue(eventually(lambda: "it is not known yet which partitions are split" in proxy.admin("/readyz")[1]), proxy.admin("/readyz"))
         self.assertEqual(proxy.admin("/readyz")[0], 503)
         self.assertTrue(eventually(lambda: proxy.log("the control keyspace cannot be used yet")))
         [warning] = proxy.log("the control keyspace cannot be used yet")
@@ -314,7 +314,7 @@ class Followed(ControlTest):
         written = time.monotonic() - began
         proxy = self.follower(ready=False)
         self.assertTrue(eventually(lambda: proxy.admin("/readyz")[0] == 200, 60 * SCALE), proxy.admin("/readyz"))
-        [loaded] = proxy.log("loaded what is split")
+        [loaded] = proxy.log("loaded the splits of a table")
         self.assertEqual((loaded["keys"], proxy.metric(KEYS)), (len(keys), len(keys)))
         print(f"{len(keys)} splits written in {written:.1f} s, loaded in {loaded['took']} ... ", end="", flush=True)
 

@@ -140,7 +140,7 @@ class Mistaken(ExplainTest):
         self.make_control_keyspace()
         one = f"SELECT * FROM {self.table} WHERE sensor = ?"
         for arguments, advice in (
-                ((f"DELETE FROM {self.table} WHERE sensor = 's'",), "only SELECTs are explained"),
+                ((f"DELETE FROM {self.table} WHERE sensor = 's'",), "only SELECTs can be explained"),
                 (("SELECT * FROM reading",), "add --keyspace"),
                 (("SELECT * FROM reading", "--keyspace", "nowhere"), "there is no table nowhere.reading"),
                 ((one, "--value", "s1"), "a text needs its own quotes"),
@@ -151,7 +151,7 @@ class Mistaken(ExplainTest):
         nobody = f"127.0.0.1:{free_port()}"
         text = self.refused(UPSTREAM_UNAVAILABLE, self.of(SPLIT), config=self.config(contacts=[nobody]))
         self.assertIn(nobody, text)
-        self.assertIn("without the cluster the table's columns are not known", text)
+        self.assertIn("only the cluster knows the table's columns", text)
         self.assertIn(self.control, self.refused(CONTROL_KEYSPACE, self.of(SPLIT)))
 
 

@@ -60,7 +60,7 @@ class SchemaTest(OperationsTest):
         done = self.apply(config)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         words = [line.split() for line in done.stdout.splitlines()]
-        return tuple([" ".join(rest) for first, *rest in words if first == word] for word in ("made", "existed"))
+        return tuple([" ".join(rest) for first, *rest in words if first == word] for word in ("created", "existed"))
 
     def names(self, kind: str) -> list[str]:
         rows = self.session.execute(f"SELECT {kind}_name FROM system_schema.{kind}s WHERE keyspace_name = %s", [self.control])
@@ -166,7 +166,7 @@ class Refused(SchemaTest):
         self.session.execute(f"DROP TABLE {self.control}.wide_row_layout", timeout=60)
         self.session.execute(f"CREATE TABLE {self.control}.wide_row_layout (keyspace_name text PRIMARY KEY, bucket text)", timeout=60)
         text = self.refused(config, CONTROL_KEYSPACE)
-        self.assertIn(f"keyspace {self.control} is not as Narrows needs it", text)
+        self.assertIn(f"keyspace {self.control} does not have the schema that Narrows needs", text)
         for line in ("watched_table lacks the column mode text (see cql/002_watched_table.cql)",
                      "wide_row has read_repair = 'BLOCKING', expected 'NONE' (see cql/003_wide_row.cql)",
                      "wide_row_layout has the column bucket text, expected bucket int (clustering 0) (see cql/004_wide_row_layout.cql)",

@@ -214,12 +214,12 @@ class Told(SplitsTest):
         self.assertIn("is paused", self.told("pause", self.table))
         self.assertEqual(self.watched_row(), before._replace(paused=True))
         self.assertIn("was paused already", self.told("pause", self.table))
-        self.assertIn("and paused", self.told("mode", self.table))
-        self.assertIn(f"until: narrows splits resume {self.table}", self.told("add", *self.key(PLAIN)))
+        self.assertIn("it is paused", self.told("mode", self.table))
+        self.assertIn(f"to change that: narrows splits resume {self.table}", self.told("add", *self.key(PLAIN)))
         self.assertIn("so it waits", self.told("show", *self.key(PLAIN)).replace("\n             ", " "))
         text = self.told("watch", "--until-done")
         self.assertTrue(text.endswith("nothing is in progress; 2 splits wait: narrows splits list\n"), text)
-        self.assertIn("goes on", self.told("resume", self.table))
+        self.assertIn("is resumed", self.told("resume", self.table))
         self.assertEqual(self.watched_row(), before._replace(paused=False))
 
 
@@ -332,7 +332,7 @@ class Planned(ReadTest):
         before = self.written()
         text = self.told("add", *self.key(SPLIT), "--dry-run")
         self.assertIn(f"partition    {self.table}: sensor = 's1', day = 7\nhas          200 rows, ", text)
-        self.assertIn(f"decision     it would be split\nsplit table  {self.watched}.wide_reading_1, which would be made\n", text)
+        self.assertIn(f"decision     it would be split\nsplit table  {self.watched}.wide_reading_1, which would be created\n", text)
         self.assertRegex(text, r"buckets      3 buckets, by EventBucketPartitionSplitStrategy\n {13}0  \d+ rows +\d+\.\d KiB  from the first row\n"
                                r" {13}1  \d+ rows +\d+\.\d KiB  from ts = \d+\n")
         self.assertTrue(text.endswith(f"nothing was written; to split it: narrows splits add {self.table} \"'s1'\" 7\n"), text)
@@ -388,7 +388,7 @@ class Scanned(ReadTest):
     def test_wide_partitions_are_found_and_nominated(self) -> None:
         text, cost = self.scan()
         self.assertRegex(text, rf"^no partition of 64\.0 KiB or more among 40 partitions of {self.table}; the largest has 1\.\d KiB\n$")
-        self.assertIn(f"reads every partition of {self.table} once", cost)
+        self.assertIn(f"reading every partition of {self.table} once", cost)
         for key in (SPLIT, COPYING):
             self.fill(key, self.wide_rows)
         before = self.written()
@@ -412,7 +412,7 @@ class Scanned(ReadTest):
         # The first page at once, and the second a quarter of a minute later.
         command = self.command("scan", self.table, config=self.config(bytes_per_second="64KiB"))
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.assertIn("reads every partition", process.stderr.readline())
+        self.assertIn("reading every partition", process.stderr.readline())
         process.send_signal(signal.SIGINT)
         text, _ = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 0)
@@ -454,7 +454,7 @@ class Verified(ReadTest):
         self.assertEqual((found["key"], found["result"], found["rows"]), (["'s1'", "8"], "equal", 200))
         self.direct.execute(f"DELETE FROM {self.table} WHERE sensor = 's1' AND day = 7 AND ts = 50")
         text = self.verify(DIFFERENCE, *self.key(SPLIT), "--dry-run")
-        self.assertIn(f"{self.table} 's1', 7: DIFFERS: the copy differs: bucket 0: there is a row that the original has not got", text)
+        self.assertIn(f"{self.table} 's1', 7: DIFFERS: the copy differs: bucket 0: there is a row that the original does not have", text)
         self.assertIn("nothing was changed", text)
         self.assertEqual((self.state(SPLIT).state, self.watched_row().mode), ("COMPLETED", "serve"))
         done = self.narrows("verify", "--json")
@@ -474,7 +474,7 @@ class Verified(ReadTest):
     def test_somebody_who_leaves_gets_what_was_found(self) -> None:
         command = self.command("verify", config=self.config(bytes_per_second="64KiB"))
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.assertIn("compares 2 splits in service", process.stderr.readline())
+        self.assertIn("comparing 2 splits in service", process.stderr.readline())
         process.send_signal(signal.SIGINT)
         text, _ = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 0, text)
@@ -487,15 +487,15 @@ class Mistaken(SplitsTest):
         self.assertEqual(self.told("list"), "no table is watched; to watch one, add a [[table]] to the configuration of a proxy\n")
         self.assertIn("is not watched; no table is", self.refused(CONFIGURATION, "add", *self.key(SPLIT)))
         self.introduce()
-        self.assertIn(f"no partition of {self.table} was found wide yet", self.told("list"))
+        self.assertIn(f"no partition of {self.table} has been found wide yet", self.told("list"))
         for arguments, advice in (
-                (("list", f"{self.watched}.other"), f"watched are {self.table}"),
+                (("list", f"{self.watched}.other"), f"the watched tables are {self.table}"),
                 (("mode", f"{self.watched}.other", "off"), "is not watched"),
                 (("pause", f"{self.watched}.other"), "is not watched"),
                 (("add", self.table, "'s1'"), "the partition key is (sensor text, day int): give 2 literals, not 1"),
-                (("add", self.table, "s1", "7"), "a text has quotes of its own"),
-                (("show", self.table, "--keys", "hex", "7"), "not the bytes of a partition key"),
-                (("list", "--state", "done"), "there are DETECTED")):
+                (("add", self.table, "s1", "7"), "a text needs its own quotes"),
+                (("show", self.table, "--keys", "hex", "7"), "is not a partition key in hex"),
+                (("list", "--state", "done"), "the states are DETECTED")):
             self.assertIn(advice, self.refused(CONFIGURATION, *arguments))
 
     def test_without_a_cluster_or_a_control_keyspace(self) -> None:

@@ -181,12 +181,14 @@ fn load(name: &str, toml: &str) -> Result<Config, String> {
     Config::load(Some(&path), std::iter::empty()).map_err(|mistakes| mistakes.to_string())
 }
 
-/// The names that the configuration's own mistake lists behind `known are`.
+/// The names that the configuration's own mistake lists behind `known names are`.
 fn listed(mistakes: &str, place: &str) -> Vec<String> {
     let start = format!("{place}: unknown ");
     let line = mistakes.lines().find(|line| line.starts_with(&start));
     let line = line.unwrap_or_else(|| panic!("no mistake at {place} in: {mistakes}"));
-    let (_, names) = line.split_once("known are ").expect("a list of names");
+    let (_, names) = line
+        .split_once("known names are ")
+        .expect("a list of names");
     names.split(", ").map(str::to_owned).collect()
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Facts<'a> {
 pub(super) enum Service {
     Serving,
     NotWatched,
-    /// By `control.enabled`.
+    /// `control.enabled` is off.
     Disabled,
     Mode(Mode),
     /// This version cannot follow that number of shards.
@@ -43,7 +43,7 @@ pub(super) enum Service {
 
 /// Whether buckets could answer the statement.
 pub(super) enum Form {
-    /// The columns do not say what the table is, as with compact storage.
+    /// Narrows does not understand the table, for instance because of compact storage or masked columns.
     Unreadable,
     Impossible(Reason),
     /// The number of bind markers without a value.
@@ -52,7 +52,7 @@ pub(super) enum Form {
 }
 
 pub(super) struct Known {
-    /// Without bind markers.
+    /// It has no bind markers.
     pub(super) readable: Readable,
     pub(super) limits: Limits,
     pub(super) partitions: Vec<Partition>,
@@ -67,12 +67,12 @@ pub(super) enum Standing {
     /// The table is not watched.
     NotAsked,
     NoSplit,
-    /// A state of a later version.
+    /// A later version wrote the state.
     NotUnderstood,
     OutOfService {
         state: State,
         generation: Generation,
-        /// Its whole table was taken out of service since.
+        /// All splits of its table have been taken out of service since.
         is_past: bool,
         reason: Option<String>,
     },
@@ -122,7 +122,7 @@ fn without_values(lines: &mut Lines, markers: usize, service: &Service) {
         Some(hindrance) => forwarded(lines, &hindrance),
         None => lines.add(
             "decision",
-            "depends on the partition: rewritten if it is split, else forwarded",
+            "depends on the partition: rewritten if it is split, otherwise forwarded",
         ),
     }
     let hint = format!(
@@ -175,7 +175,7 @@ fn rewritten(lines: &mut Lines, known: &Known) {
     }
     lines.add(
         "consistency",
-        "that of the client for each bucket; SERIAL and traced reads go to the original",
+        "the client's own for each bucket; SERIAL and traced reads go to the original",
     );
     if partitions.len() > 1 {
         lines.add(
@@ -257,15 +257,15 @@ impl Service {
         }
     }
 
-    /// Why nothing of the table is answered from splits.
+    /// Why no read of the table is answered from splits.
     fn hindrance(&self) -> Option<String> {
         Some(match self {
             Self::Serving => return None,
             Self::NotWatched => {
-                "the table is not watched; a [[table]] in the configuration of a proxy watches it".to_owned()
+                "the table is not watched; to watch it, add a [[table]] to the configuration of a proxy".to_owned()
             }
             Self::Disabled => {
-                "control.enabled is off, as it is without a [[table]]: such a proxy knows no splits".to_owned()
+                "control.enabled is off, which is the default without a [[table]]; such a proxy knows no splits".to_owned()
             }
             Self::Mode(mode) => {
                 let mode = mode.as_str();
@@ -275,7 +275,7 @@ impl Service {
                 format!("the table has {shards} shards, which this version cannot follow")
             }
             Self::Unseen => {
-                "no proxy has looked at the table since it is watched, so its splits are not trusted yet".to_owned()
+                "no proxy has looked at the table since it was added, so its splits are not trusted yet".to_owned()
             }
         })
     }
@@ -296,7 +296,8 @@ impl Partition {
             Standing::Split(layout) => return describe_split(lines, readable, layout),
             Standing::NoSplit => "not split, and no split is in progress".to_owned(),
             Standing::NotUnderstood => {
-                "in a state that a later version wrote; counts as not split here".to_owned()
+                "in a state that a later version wrote; this version treats it as not split"
+                    .to_owned()
             }
             Standing::WithoutLayout(generation) => format!(
                 "COMPLETED at generation {generation}, but its layout is missing: the original answers"
@@ -308,7 +309,7 @@ impl Partition {
                 reason,
             } => {
                 let words = match is_past {
-                    true => "but all splits of the table were taken out of service since",
+                    true => "but all splits of the table have been taken out of service since",
                     false => state_words(*state),
                 };
                 let reason = reason.as_deref().map(|reason| format!(" ({reason})"));

@@ -1,4 +1,4 @@
-//! Values for bind markers, given as CQL literals. Each replaces its marker in the text, so that the parser of statements
+//! Values for bind markers, given as CQL literals. Each replaces its marker in the text, so that the statement parser
 //! reads the result; a value that the parser does not read as one term is refused.
 
 use crate::statement::select::{InValues, RelationKind, Select, parse_select};
@@ -66,14 +66,14 @@ fn choose<'v>(markers: &[Marker], values: &'v [String]) -> Result<Vec<&'v str>, 
     Ok(values.iter().map(String::as_str).collect())
 }
 
-/// The marker is the whole list after IN.
+/// Whether the marker stands for the whole list after IN.
 fn is_list(select: &Select, number: usize) -> bool {
     select.relations.iter().any(|relation| {
         matches!(&relation.kind, RelationKind::In { values: InValues::Marker(index), .. } if *index == number)
     })
 }
 
-/// A value that is exactly one term, as it goes into the text.
+/// The value as it goes into the text, if it is exactly one term.
 fn checked(value: &str, list: bool) -> Result<String, ValueError> {
     let value = value.trim();
     let brackets = value
@@ -92,7 +92,7 @@ fn checked(value: &str, list: bool) -> Result<String, ValueError> {
     Ok(value)
 }
 
-/// The literal that a text is, if it is exactly one.
+/// The literal in a text, if the text is exactly one literal.
 pub(in crate::cli) fn constant(value: &str) -> Option<Literal> {
     match one_term(value.trim())? {
         TermKind::Literal(literal) => Some(literal),

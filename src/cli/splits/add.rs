@@ -1,4 +1,4 @@
-//! `narrows splits add`: nominates a partition by hand. Whether it is wide is found by the worker that measures it.
+//! `narrows splits add`: nominates a partition by hand. The worker that measures it decides whether it is wide.
 
 use anyhow::bail;
 use clap::Args;
@@ -18,20 +18,20 @@ Examples:
   narrows splits add plant.reading \"'s1'\" 7 --dry-run
   narrows splits add plant.reading \"'s1'\" 7 --dry-run --json | jq '.buckets | length'
 
-A key is given as CQL literals, one per column of the partition key: a text has quotes of its own
-within those of the shell; 0x… gives the bytes of a value.
+Write the key as CQL literals, one per column of the partition key. A text needs its own quotes
+inside those of the shell; 0x… gives the bytes of a value.
 
-Changes: adds the partition to the control keyspace; a worker then measures it, and splits it if it
-is wide and can be copied exactly. `narrows splits show` says why it did not. With --dry-run the
-command itself measures it, by reading all of it at consistency ALL, and changes nothing.
-Undo: narrows splits rollback, once the worker guards or copies it.")]
+Changes: adds the partition to the control keyspace. A worker then measures it, and splits it if it
+is wide, no longer written, and can be copied exactly; if not, `narrows splits show` says why. With
+--dry-run, the command itself measures the partition by reading all of it at consistency ALL, and
+changes nothing. Undo: narrows splits rollback, once the split is GUARDED.")]
 pub struct Add {
     /// keyspace.table, spelled as in Cassandra
     pub table: String,
     /// The partition key: one CQL literal per column
     #[arg(required = true, allow_negative_numbers = true)]
     pub key: Vec<String>,
-    /// Only plan it: read it and print the plan, write nothing
+    /// Only read the partition and print the plan; write nothing
     #[arg(long)]
     pub dry_run: bool,
     /// With --dry-run: print the plan as one JSON object
@@ -56,9 +56,15 @@ pub(super) async fn add(control: &Control<'_>, command: &Add) -> anyhow::Result<
             let split = control.store.read_split(&id).await?;
             Ok(known(&partition, split.as_ref()))
         }
-        Detected::NotYet => bail!("{} is not tried again yet", partition.name()),
+        Detected::NotYet => bail!(
+            "{} cannot be split yet: the outcome of a write to it is unknown, and a hint may still deliver it; \
+             try again after the cluster's hint window",
+            partition.name()
+        ),
         Detected::Retired => {
-            bail!("the table is being moved to more shards; try again once that is done")
+            bail!(
+                "the table is being moved to another number of shards; try again once that is done"
+            )
         }
     }
 }
@@ -77,7 +83,7 @@ fn nominated(partition: &Partition, generation: i32) -> String {
     )
 }
 
-/// Why nothing is split for now, and the command that changes that.
+/// Why no partition of the table is split at the moment, and the command that changes that.
 pub(super) fn hindrance(table: &WatchedTable) -> Option<String> {
     let name = &table.name;
     let (why, what) = match (table.mode, table.paused) {
@@ -87,7 +93,7 @@ pub(super) fn hindrance(table: &WatchedTable) -> Option<String> {
         (Mode::Detect, _) => ("is in mode detect", format!("narrows mode {name} serve")),
     };
     Some(format!(
-        "but the table {why}, so nothing is split until: {what}\n"
+        "but the table {why}, so nothing is split; to change that: {what}\n"
     ))
 }
 
@@ -118,13 +124,15 @@ mod tests {
         table.paused = true;
         assert_eq!(
             hindrance(&table).as_deref(),
-            Some("but the table is paused, so nothing is split until: narrows splits resume p.t\n")
+            Some(
+                "but the table is paused, so nothing is split; to change that: narrows splits resume p.t\n"
+            )
         );
         table.mode = Mode::Detect;
         assert_eq!(
             hindrance(&table).as_deref(),
             Some(
-                "but the table is in mode detect, so nothing is split until: narrows mode p.t serve\n"
+                "but the table is in mode detect, so nothing is split; to change that: narrows mode p.t serve\n"
             )
         );
     }

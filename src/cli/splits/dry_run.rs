@@ -1,5 +1,5 @@
-//! `narrows splits add --dry-run`: reads and plans a partition as a worker would, and prints the plan. Writes nothing: no
-//! nomination, no table, no layout.
+//! `narrows splits add --dry-run`: reads and plans a partition as a worker would, and prints the plan. Writes nothing:
+//! no nomination, no table, no layout.
 
 use std::time::Duration;
 
@@ -25,9 +25,10 @@ use crate::wide_row::clock::unix_millis;
 use crate::wide_row::state::State;
 use crate::wide_row::store::{ClusterPatience, Prospect, Split, StoreError};
 
-/// Of more buckets, the middle ones are left out.
+/// Maximum number of buckets to list; of more, the middle ones are left out.
 const BUCKETS_MAX: usize = 16;
-/// Planning reads the partition; copying reads and writes it; comparing reads both sides.
+/// A whole split takes about as long as this many readings: planning reads the partition, copying reads and writes it,
+/// comparing reads both sides.
 const READINGS: u32 = 5;
 
 /// What a worker would do with a partition.
@@ -132,7 +133,7 @@ async fn read(
     Ok(())
 }
 
-/// As a worker does: Cassandra's defaults if the role may not read the settings.
+/// The cluster's settings, or Cassandra's defaults if the role may not read them, as for a worker.
 async fn patience(control: &Control<'_>) -> Result<ClusterPatience, StoreError> {
     match control.store.read_patience().await {
         Err(StoreError::Refused(_)) => Ok(ClusterPatience::default()),
@@ -183,13 +184,13 @@ fn compose(plan: &Plan<'_>, now: i64) -> String {
         if let Some(prospect) = &plan.table {
             let what = match prospect.exists {
                 true => "which exists",
-                false => "which would be made",
+                false => "which would be created",
             };
             let (keyspace, table) = (&plan.partition.row.table.name.keyspace, &prospect.name);
             lines.add("split table", format!("{keyspace}.{table}, {what}"));
         }
         if let Some(about) = plan.about.map(moment::span) {
-            let about = format!("about {about}, estimated from the time of this reading");
+            let about = format!("about {about}, estimated from the time that this reading took");
             lines.add("takes", about);
         }
         if let Some(draft) = &plan.draft {
@@ -265,7 +266,7 @@ fn next(plan: &Plan<'_>) -> String {
     text
 }
 
-/// The plan for programs.
+/// The plan as a JSON object.
 #[derive(Serialize)]
 struct Document<'a> {
     table: String,

@@ -1,5 +1,5 @@
-//! `narrows splits list`: the latest changes first. Reads every split but keeps only as many as it prints, so memory does
-//! not grow with the table.
+//! `narrows splits list`: lists splits, the latest change first. Reads all of them but keeps little more than it
+//! prints, so memory does not grow with the table.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -26,9 +26,10 @@ Examples:
   narrows splits list plant.reading --state failed
   narrows splits list --json --limit 1000 | jq -r 'select(.in_service) | .key | join(\",\")'
 
-SIZE is that of the original; until a worker has measured it, that of the scan that found it. A
-state in brackets: the split went out of service together with its whole table. Values of a key
-with no exact CQL literal are printed as hex.
+DONE is the progress of the current stage, AGE the time since the last change. ROWS and SIZE are
+those of the original; until a worker has measured it, SIZE is that of the scan that found it.
+Brackets around a state mean that the split went out of service together with its whole table. Key
+values with no exact CQL literal are printed as hex.
 
 Changes: nothing.")]
 pub struct List {
@@ -40,7 +41,7 @@ pub struct List {
     /// The maximum number of splits to print
     #[arg(short, long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub limit: u32,
-    /// One JSON object per line
+    /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,
     /// How keys are written: CQL literals, or the whole serialized key as 0x…
@@ -51,7 +52,7 @@ pub struct List {
 fn parse_state(text: &str) -> Result<State, String> {
     let name = text.to_uppercase().replace('-', "_");
     let names = State::ALL.map(State::as_str).join(", ");
-    State::parse(&name).ok_or_else(|| format!("there are {names}"))
+    State::parse(&name).ok_or_else(|| format!("the states are {names}"))
 }
 
 #[derive(Debug, Clone)]
@@ -86,7 +87,7 @@ pub(super) async fn list(control: &Control<'_>, command: &List) -> anyhow::Resul
     Ok(table(&found, &keys, unix_millis(), terminal::width()) + &notes)
 }
 
-/// How the keys of each table are written.
+/// The key columns of each table, which say how its keys are written.
 async fn keys(
     control: &Control<'_>,
     found: &[Found],
@@ -135,7 +136,7 @@ impl Latest {
             return;
         }
         self.counts.matching += 1;
-        // Private to a stage, and possibly long.
+        // The checkpoint is private to its stage, and may be long.
         if let Some(progress) = &mut split.progress {
             progress.checkpoint = None;
         }
@@ -178,7 +179,8 @@ fn notes(command: &List, tables: &[WatchedRow], counts: Counts, shown: usize) ->
     }
     if counts.unknown > 0 {
         let unknown = counts.unknown;
-        let note = format!("{unknown} in states that a later version wrote are left out\n");
+        let note =
+            format!("splits left out, because a later version wrote their state: {unknown}\n");
         notes.push_str(&note);
     }
     let unsound = tables.iter().filter(|row| !row.table.is_sound());
@@ -211,12 +213,12 @@ fn nothing(command: &List, tables: &[WatchedRow]) -> String {
         .clone()
         .unwrap_or_else(|| first.table.name.to_string());
     format!(
-        "no partition of {of} was found wide yet; one {wide} is found when it is read through a proxy\n\
+        "no partition of {of} has been found wide yet; one {wide} is found when a client reads it through a proxy\n\
          to nominate one by hand: narrows splits add {table} key…\n"
     )
 }
 
-/// One split for programs.
+/// One split as a JSON object.
 #[derive(Serialize)]
 struct Row<'a> {
     table: String,
@@ -289,7 +291,7 @@ const KEY_MIN: usize = 12;
 const KEY_MAX: usize = 48;
 const NONE: &str = "–";
 
-/// One line per split below a line of names; empty without splits.
+/// A header and one line per split; empty without splits.
 fn table(
     found: &[Found],
     keys: &BTreeMap<TableName, KeyColumns>,

@@ -1,5 +1,5 @@
-//! `narrows splits`: one file per command. These commands write the control keyspace only, never an original or a bucket;
-//! `add --dry-run` and `scan` read originals. `stage` says how far a split is.
+//! `narrows splits`: one file per command. These commands write only the control keyspace, never an original or a
+//! bucket; `add --dry-run` and `scan` read originals. `stage` says how far a split is.
 
 mod add;
 mod dry_run;
@@ -23,7 +23,7 @@ pub enum SplitsCommand {
     Rollback(rollback::Rollback),
     Add(add::Add),
     Scan(scan::Scan),
-    /// Stop work on the splits of a table; reads go on
+    /// Stop work on the splits of a table; splits in service stay in service
     #[command(after_help = pause::PAUSE_HELP)]
     Pause(pause::OneTable),
     /// Continue work on the splits of a paused table

@@ -15,7 +15,7 @@ Example:
   narrows splits pause plant.reading
 
 Changes: one row of the control keyspace. No split of the table begins another stage; stages in
-progress stop at their next checkpoint, or end. Splits in service go on answering reads, and writes
+progress stop at their next checkpoint, or finish. Splits in service still answer reads, and writes
 are checked as before. Undo: narrows splits resume plant.reading";
 
 pub(super) const RESUME_HELP: &str = "\
@@ -35,7 +35,7 @@ pub(super) async fn resume(control: &Control<'_>, table: &str) -> anyhow::Result
     Ok(resumed(table, was))
 }
 
-/// Returns what it was. Writes even if it is the same: only an LWT of our own that applied proves it.
+/// Returns the previous value. Writes even if it is the same: only an LWT of our own that applied proves it.
 async fn set(control: &Control<'_>, table: &str, paused: bool) -> anyhow::Result<bool> {
     let row = control.table(table).await?;
     match control.store.set_paused(&row.table.name, paused).await? {
@@ -47,19 +47,19 @@ async fn set(control: &Control<'_>, table: &str, paused: bool) -> anyhow::Result
 fn paused(table: &str, was: bool) -> String {
     let first = match was {
         true => "was paused already",
-        false => "is paused: no split of it begins another stage",
+        false => "is paused: none of its splits begins another stage",
     };
     format!(
         "{table} {first}\n\
-         splits in service go on answering reads, and writes are checked as before\n\
-         to let it go on: narrows splits resume {table}\n"
+         splits in service still answer reads, and writes are checked as before\n\
+         to continue: narrows splits resume {table}\n"
     )
 }
 
 fn resumed(table: &str, was: bool) -> String {
     match was {
         true => format!(
-            "{table} goes on: workers continue its splits within a few seconds, where they stopped\n\
+            "{table} is resumed: workers continue its splits within a few seconds, where they stopped\n\
              to follow them: narrows splits watch {table}\n"
         ),
         false => format!("{table} was not paused\n"),
@@ -74,9 +74,9 @@ mod tests {
     fn what_changes_and_what_does_not_is_said() {
         assert_eq!(
             paused("p.t", false),
-            "p.t is paused: no split of it begins another stage\n\
-             splits in service go on answering reads, and writes are checked as before\n\
-             to let it go on: narrows splits resume p.t\n"
+            "p.t is paused: none of its splits begins another stage\n\
+             splits in service still answer reads, and writes are checked as before\n\
+             to continue: narrows splits resume p.t\n"
         );
         assert!(paused("p.t", true).starts_with("p.t was paused already\n"));
         assert!(resumed("p.t", true).contains("narrows splits watch p.t\n"));

@@ -1,5 +1,5 @@
-//! `narrows splits rollback`: takes one split, or all splits of a table, out of service at once. Removes nothing: workers
-//! remove the buckets a day later.
+//! `narrows splits rollback`: takes one split, or all splits of a table, out of service at once. Removes nothing:
+//! workers remove the buckets a day later.
 
 use anyhow::{anyhow, bail};
 use clap::Args;
@@ -20,13 +20,13 @@ Examples:
   narrows splits rollback --all plant.reading
   narrows splits rollback --all plant.reading --yes       in a script
 
-Changes: the control keyspace. From then on the original answers; it has every row and was never
-changed. Workers remove the buckets after a day. A partition that is found wide again is split
-again; `narrows splits add` does so at once, by copying the partition again.
+Changes: the control keyspace. From then on the original answers; it has every row, because Narrows
+never changes it. Workers remove the buckets after a day. A partition that is found wide again is
+copied and split again; `narrows splits add` nominates it at once.
 
-The rollback of one split asks nothing. --all asks first, because reads of every wide partition of
-the table become slow at once; without a terminal it refuses unless --yes is given. To switch reads
-back and forth quickly, use `narrows mode`, which keeps the splits.")]
+The rollback of one split does not ask for confirmation. --all asks first, because reads of every
+wide partition of the table become slow at once; without a terminal it refuses unless --yes is
+given. To switch reads back and forth quickly, use `narrows mode`, which keeps the splits.")]
 pub struct Rollback {
     /// keyspace.table, spelled as in Cassandra
     pub table: String,
@@ -37,10 +37,10 @@ pub struct Rollback {
         allow_negative_numbers = true
     )]
     pub key: Vec<String>,
-    /// All splits of the table
+    /// Take all splits of the table out of service
     #[arg(long)]
     pub all: bool,
-    /// With --all: do not ask
+    /// With --all: do not ask for confirmation
     #[arg(short, long)]
     pub yes: bool,
     /// How the key is written: CQL literals, or the whole serialized key as 0x…
@@ -49,7 +49,7 @@ pub struct Rollback {
 }
 
 const REASON: &str = "rolled back by hand";
-/// An attempt fails only if a worker moved the split meanwhile.
+/// Maximum number of attempts. One fails only if a worker changed the split meanwhile.
 const ATTEMPTS_MAX: usize = 5;
 
 pub(super) async fn rollback(control: &Control<'_>, command: &Rollback) -> anyhow::Result<String> {
@@ -62,7 +62,7 @@ pub(super) async fn rollback(control: &Control<'_>, command: &Rollback) -> anyho
     for _ in 0..ATTEMPTS_MAX {
         let Some(split) = control.store.read_split(&id).await? else {
             bail!(
-                "no split of {} is known; the original answers, and there is nothing to roll back",
+                "no split of {} is known: the original answers, and there is nothing to roll back",
                 partition.name()
             );
         };
@@ -95,7 +95,7 @@ fn not_in_service(partition: &Partition, split: &Split) -> anyhow::Result<String
     }
     Err(anyhow!(
         "{name} is {state}: nothing is read from it yet, so there is nothing to roll back; \
-         to keep it from going on: narrows splits pause {table}"
+         to stop work on the splits of the table: narrows splits pause {table}"
     ))
 }
 
@@ -110,7 +110,7 @@ fn rolled_back(partition: &Partition, from: State) -> String {
     format!(
         "{name} {first}\n\
          its buckets are removed after a day; the original was never changed\n\
-         it is split again when it is found wide again; at once: narrows splits add {arguments}\n\
+         it is split again when it is found wide again; to nominate it at once: narrows splits add {arguments}\n\
          to keep the whole table from being split: narrows splits pause {table}\n"
     )
 }
@@ -128,8 +128,9 @@ fn consequences(table: &WatchedTable) -> String {
     format!(
         "All splits of {name} go out of service, and the originals answer all reads.\n\
          The answers stay the same, but reads of wide partitions become as slow as they were.\n\
-         No command puts these splits back: to undo it, partitions are copied again, when they are found wide\n\
-         again or with narrows splits add. To switch reads back and forth, use narrows mode {name} detect.\n"
+         No command puts these splits back into service. To undo this, partitions must be copied again: when they\n\
+         are found wide again, or with narrows splits add. To let the originals answer but keep the splits, use\n\
+         narrows mode {name} detect.\n"
     )
 }
 
@@ -154,7 +155,7 @@ mod tests {
             rolled_back(&partition(), State::Completed),
             "plant.reading 's1', 7 is out of service: from now on the original answers\n\
              its buckets are removed after a day; the original was never changed\n\
-             it is split again when it is found wide again; at once: narrows splits add plant.reading \"'s1'\" 7\n\
+             it is split again when it is found wide again; to nominate it at once: narrows splits add plant.reading \"'s1'\" 7\n\
              to keep the whole table from being split: narrows splits pause plant.reading\n"
         );
         let copying = rolled_back(&partition(), State::Copying);
@@ -163,7 +164,7 @@ mod tests {
         assert!(all.contains("narrows mode plant.reading off\n"), "{all}");
         let asked = consequences(&partition().row.table);
         assert!(
-            asked.contains("to undo it, partitions are copied again"),
+            asked.contains("To undo this, partitions must be copied again"),
             "{asked}"
         );
     }

@@ -1,5 +1,5 @@
-//! `narrows splits scan`: looks through a whole table for wide partitions, and nominates them on request. Reads the original
-//! at the pace of the pipeline's throttle; Ctrl-C ends it with what it has found.
+//! `narrows splits scan`: searches a whole table for wide partitions, and nominates them on request. Reads the original
+//! at the pace of the pipeline's throttle; Ctrl-C ends it and keeps what it found.
 
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ use crate::schema::names::PartitionKey;
 use crate::watched::WatchedTable;
 use crate::wide_row::store::{Detected, SplitId, Store, StoreError};
 
-/// At most this many unreadable partitions are named.
+/// Maximum number of unreadable partitions to name.
 const UNREADABLE_MAX: usize = 10;
 
-/// Look through a whole table for wide partitions
+/// Search a whole table for wide partitions
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -35,21 +35,21 @@ Examples:
 
 Proxies find wide partitions when clients read them; this command finds the others. It reads every
 partition once at consistency ONE, and only the first wide_bytes of a wide one, with the pauses of
-pipeline.throttle and no faster than pipeline.bytes_per_second. Ctrl-C ends it with what it has
-found.
+pipeline.throttle and no faster than pipeline.bytes_per_second. Ctrl-C ends the command and keeps
+what it found.
 
-Changes: nothing; with --nominate, it adds the partitions to the control keyspace, and workers split
-them.")]
+Changes: nothing; with --nominate, it adds the partitions to the control keyspace, and workers
+measure and split them.")]
 pub struct Scan {
     /// keyspace.table, spelled as in Cassandra
     pub table: String,
-    /// Nominate the partitions that it finds
+    /// Nominate every wide partition
     #[arg(long)]
     pub nominate: bool,
-    /// Stop after this many
+    /// Stop after this many wide partitions
     #[arg(short, long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub limit: u32,
-    /// One JSON object per line
+    /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,
 }
@@ -60,7 +60,7 @@ struct Shown {
     state: String,
 }
 
-/// Why it ended.
+/// Why a scan ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum End {
     Whole,
@@ -123,7 +123,7 @@ pub(super) async fn scan(control: &Control<'_>, command: &Scan) -> anyhow::Resul
     Ok(found)
 }
 
-/// Until the end of the table, the limit, or Ctrl-C.
+/// Reads until the end of the table, the limit, or Ctrl-C.
 async fn look(
     (store, table, command): (&Store, &WatchedTable, &Scan),
     (mut survey, live, mut leaving): (Survey<'_>, &Live, Signal),
@@ -180,7 +180,9 @@ async fn state(
         Detected::New(_) => "nominated".to_owned(),
         Detected::Known => known.unwrap_or("known").to_owned(),
         Detected::NotYet => format!("{}, waits", known.unwrap_or("known")),
-        Detected::Retired => "not now: the table moves to more shards".to_owned(),
+        Detected::Retired => {
+            "not now: the table is being moved to another number of shards".to_owned()
+        }
     })
 }
 
@@ -189,7 +191,7 @@ fn progress(share: f64, read: Counted, wide: usize, elapsed: Duration) -> String
     let (bytes, rate) = (size(read.bytes), rate(read.bytes, elapsed));
     let left = elapsed.as_secs_f64() * (1.0 - share) / share;
     let left = Duration::try_from_secs_f64(left).ok();
-    // The first seconds say nothing about the rest.
+    // The first seconds are no basis for an estimate.
     let left = left.filter(|_| elapsed > Duration::from_secs(5));
     let left = left.map(|left| format!(", about {} left", moment::span(left)));
     format!(
@@ -199,7 +201,7 @@ fn progress(share: f64, read: Counted, wide: usize, elapsed: Duration) -> String
     )
 }
 
-/// One wide partition for programs.
+/// One wide partition as a JSON object.
 #[derive(Serialize)]
 struct Row<'a> {
     table: String,
@@ -231,11 +233,11 @@ impl<'a> Row<'a> {
     }
 }
 
-/// What the scan costs, before it reads anything.
+/// Announces what the scan costs, before it reads anything.
 fn heading(table: &WatchedTable, largest: Option<u64>) -> String {
     let (name, wide) = (&table.name, size(table.wide_bytes));
     let mut text = format!(
-        "reads every partition of {name} once, but only the first {wide} of larger ones; Ctrl-C ends it\n"
+        "reading every partition of {name} once, but only the first {wide} of larger ones; Ctrl-C ends it\n"
     );
     if let Some(largest) = largest {
         let largest = size(largest);
@@ -246,7 +248,7 @@ fn heading(table: &WatchedTable, largest: Option<u64>) -> String {
     text
 }
 
-/// One line per partition below a line of names; empty without partitions.
+/// A header and one line per partition; empty without partitions.
 fn listed(shown: &[Shown], columns: &KeyColumns) -> String {
     if shown.is_empty() {
         return String::new();
@@ -303,7 +305,7 @@ fn notes(table: &WatchedTable, nominate: bool, seen: &Seen, columns: &KeyColumns
             }
             false => text.push_str(&format!(
                 "to nominate them: narrows splits scan {name} --nominate\n\
-                 to see what would be done with one: narrows splits add {name} key… --dry-run\n"
+                 to see the plan for one of them: narrows splits add {name} key… --dry-run\n"
             )),
         }
     }

@@ -22,8 +22,8 @@ Examples:
   narrows splits show plant.reading \"'s1'\" 7
   narrows splits show plant.reading --keys hex 0x000273310000040000000700
 
-A key is given as CQL literals, one per column of the partition key: a text has quotes of its own
-within those of the shell; 0x… gives the bytes of a value.
+Write the key as CQL literals, one per column of the partition key. A text needs its own quotes
+inside those of the shell; 0x… gives the bytes of a value. `narrows splits list` prints the keys.
 
 Changes: nothing.")]
 pub struct Show {
@@ -37,7 +37,7 @@ pub struct Show {
     pub keys: KeyForm,
 }
 
-/// Strategies make no more by default; the middle ones of more are left out.
+/// Maximum number of buckets to list, the default of `max_buckets`; of more, the middle ones are left out.
 const BUCKETS_MAX: usize = 128;
 const BAR: usize = 24;
 
@@ -45,7 +45,7 @@ const BAR: usize = 24;
 enum Found {
     None,
     Whole(Layout),
-    /// It was not written by Narrows, or not by a version that we know.
+    /// It was not written by Narrows, or by an unknown version.
     Damaged(String),
 }
 
@@ -78,7 +78,8 @@ fn unknown(partition: &Partition) -> String {
         "state",
         "none: it was not found wide, and the original answers",
     );
-    let next = format!("a read of {wide} or more through a proxy finds it; by hand:");
+    let next =
+        format!("a read of {wide} or more through a proxy finds it; to nominate it by hand:");
     lines.add("next", next);
     let arguments = partition.arguments();
     lines.into_text() + &format!("{:INDENT$}narrows splits add {arguments}\n", "")
@@ -146,7 +147,7 @@ fn add_times(lines: &mut Lines, split: &Split, now: i64) {
     if let Some(at) = split.not_before {
         let what = match split.standing.state {
             State::Completed => "compared with the original again",
-            _ => "nothing is tried before",
+            _ => "no attempt before then",
         };
         lines.add("not before", format!("{}: {what}", time(at)));
     }
@@ -187,7 +188,7 @@ pub(super) fn newest_write(micros: Option<i64>, now: i64) -> String {
     time.map_or_else(String::new, |time| format!(", newest write {time}"))
 }
 
-/// Only the copy has a checksum here. Planning and comparing compute theirs differently, so showing both would look like a
+/// Shows only the checksum of the copy. Planning computes another kind of checksum, so showing both would look like a
 /// difference.
 fn copy_text(copy: &PostSplitData, keyspace: &str) -> String {
     let (rows, bytes) = (counted(copy.row_count, "row"), size(copy.byte_count));
@@ -209,7 +210,7 @@ fn list_buckets(all: &[Bucket]) -> String {
     })
 }
 
-/// One line per bucket: its number, rows, size, and a detail. Counts the middle ones of more than `max`.
+/// One line per bucket: its number, rows, size, and a detail. Of more than `max`, the middle ones are only counted.
 pub(super) fn buckets(all: &[Bucket], max: usize, detail: impl Fn(&Bucket) -> String) -> String {
     let count = |bucket: &Bucket| counted(bucket.row_count, "row");
     let width = all.iter().map(|bucket| count(bucket).len()).max();
@@ -233,7 +234,7 @@ pub(super) fn buckets(all: &[Bucket], max: usize, detail: impl Fn(&Bucket) -> St
     text
 }
 
-/// What the state means for reads and for what comes next.
+/// What the state means for reads, and what comes next.
 fn meaning(split: &Split, table: &WatchedTable) -> String {
     if stage::is_past(split) {
         return "all splits of the table were taken out of service after it was made; the original answers, and it is \
@@ -265,7 +266,7 @@ fn words(state: State) -> &'static str {
         }
         State::Refused => "it cannot be copied exactly, so nothing was done; the original answers",
         State::Guarded => {
-            "proxies check writes to it; copying begins when every proxy knows. The original answers"
+            "proxies check writes to it; copying begins once every proxy knows of it. The original answers"
         }
         State::Copying => "its rows are being copied into buckets; the original answers",
         State::Verifying => {
@@ -299,7 +300,7 @@ fn what_next(partition: &Partition, split: &Split) -> String {
             commands.push((format!("rollback {arguments}"), "give it up"));
         }
         if table.paused {
-            commands.push((format!("resume {name}"), "let it go on"));
+            commands.push((format!("resume {name}"), "let it continue"));
         }
     }
     let mut lines: Vec<(String, &str)> = commands

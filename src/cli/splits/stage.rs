@@ -8,11 +8,11 @@ use std::time::Duration;
 use crate::wide_row::state::{Progress, State};
 use crate::wide_row::store::Split;
 
-/// A part of a whole.
+/// How much of the current stage is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Percent {
     pub(super) value: u8,
-    /// The total is only known from the scan that found the partition.
+    /// The total is only the size of the scan that found the partition.
     pub(super) is_estimate: bool,
 }
 
@@ -31,14 +31,14 @@ struct Part {
     is_estimate: bool,
 }
 
-/// The progress of the current stage; progress that an earlier stage wrote is ignored.
+/// The progress of the current stage; ignores progress that an earlier stage wrote.
 pub(super) fn progress(split: &Split) -> Option<&Progress> {
     let progress = split.progress.as_ref()?;
     let is_current = progress.state == split.standing.state && !is_past(split);
     is_current.then_some(progress)
 }
 
-/// Its whole table went out of service after it was made, whatever its state says.
+/// Whether its whole table went out of service after the split was made, whatever its state says.
 pub(super) fn is_past(split: &Split) -> bool {
     split.standing.row_epoch != split.standing.epoch
 }
@@ -55,7 +55,7 @@ pub(super) fn worker(lease: &str) -> &str {
 pub(super) fn percent(split: &Split) -> Option<Percent> {
     let part = part(split, progress(split)?)?;
     let value = (i128::from(part.done.max(0)) * 100 / i128::from(part.of)).min(100);
-    // An estimate never says 100%.
+    // An estimate never shows 100%.
     let most = if part.is_estimate { 99 } else { 100 };
     Some(Percent {
         value: u8::try_from(value).unwrap_or(100).min(most),
@@ -95,7 +95,7 @@ impl Seen {
         }
     }
 
-    /// When the stage first began, even if another worker continued it.
+    /// The time when the stage first began, even if another worker continued it.
     pub(super) fn beginning(progress: &Progress) -> Self {
         Self {
             at: progress.began_at,

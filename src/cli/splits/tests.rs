@@ -49,7 +49,10 @@ fn lists_are_narrowed_down() {
     assert_eq!((list.state, list.limit), (Some(State::NotWide), 7));
     assert_eq!((list.json, list.keys), (true, KeyForm::Hex));
     let error = parse(&["list", "--state", "done"]).expect_err("no state");
-    assert!(error.contains("there are DETECTED, PLANNED"), "{error}");
+    assert!(
+        error.contains("the states are DETECTED, PLANNED"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -133,5 +136,8 @@ fn modes_are_named() {
     let error = parse("narrows mode p.t shadow")
         .expect_err("not yet")
         .to_string();
-    assert!(error.contains("there are off, detect, serve"), "{error}");
+    assert!(
+        error.contains("the modes are off, detect, serve"),
+        "{error}"
+    );
 }

@@ -1,5 +1,5 @@
-//! `narrows splits watch`: splits in progress, live. Asks for the versions of all shards once a second and reads only rows
-//! that changed, so watching a table with very many splits costs little. `track` knows what is in progress.
+//! `narrows splits watch`: shows splits in progress, live. Asks for the versions of all shards once a second and reads
+//! only rows that changed, so watching a table with very many splits costs little. `track` knows what is in progress.
 
 mod track;
 
@@ -23,9 +23,9 @@ use crate::wide_row::store::{Split, SplitId, StoreError, WatchedRow};
 use track::{Counts, Event, Tracked, Tracker, Wait, What};
 
 const EVERY: Duration = Duration::from_secs(1);
-/// Fits on a small terminal; further splits are only counted.
+/// Maximum number of splits with a line of their own, to fit on a small terminal; the others are only counted.
 const SHOWN_MAX: usize = 15;
-/// Looks that may fail in a row before the command gives up.
+/// Number of failed polls in a row that the command tolerates.
 const FAILURES_MAX: u32 = 30;
 
 /// The width of a line without name and bar.
@@ -81,7 +81,7 @@ pub(super) async fn watch(control: &Control<'_>, command: &Watch) -> anyhow::Res
                 (Vec::new(), vec![format!("{error}; trying again")])
             }
         };
-        // The reader of our stdout is gone.
+        // The reader of stdout is gone.
         if screen.put(&above, &live).is_err() {
             return Ok(String::new());
         }
@@ -107,12 +107,12 @@ struct Watching<'a> {
 }
 
 impl Watching<'_> {
-    /// The first look must succeed; later ones may fail while the control keyspace does not answer.
+    /// The first poll must succeed; later ones may fail while the control keyspace does not answer.
     fn may_try_again(&self, error: &anyhow::Error, failures: u32) -> bool {
         error.is::<StoreError>() && !self.tables.is_empty() && failures < FAILURES_MAX
     }
 
-    /// Reads what changed since the last look.
+    /// Reads what changed since the last poll.
     async fn look(&mut self, table: Option<&str>) -> anyhow::Result<Vec<Event>> {
         let rows = self.control.tables(table).await?;
         let sound = |row: WatchedRow| Some(row.table).filter(WatchedTable::is_sound);
@@ -235,8 +235,8 @@ fn live(shown: &[Shown<'_>], now: i64, width: usize) -> Vec<String> {
 
 fn waits(wait: Wait, now: i64) -> String {
     match wait {
-        Wait::Mode(mode) => format!("waits for mode serve, the table is in {}", mode.as_str()),
-        Wait::Paused => "waits, the table is paused".to_owned(),
+        Wait::Mode(mode) => format!("waits for mode serve; the table is in {}", mode.as_str()),
+        Wait::Paused => "waits; the table is paused".to_owned(),
         Wait::Until(time) => {
             let span = moment::span(moment::since(now, time));
             format!("waits for {span}")
@@ -326,7 +326,7 @@ fn counted_up(counts: Counts, shown: usize) -> String {
     }
 }
 
-/// The last words of `--until-done`.
+/// What `--until-done` prints before it exits.
 fn done(counts: Counts) -> String {
     match counts.waiting {
         0 => "nothing is in progress\n".to_owned(),

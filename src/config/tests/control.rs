@@ -152,8 +152,8 @@ fn mistakes_of_all_tables_are_reported_at_once_with_their_entry() {
         "table[3].time_bucket_width = \"1d\": needs time_bucket_column",
         "table[4].max_buckets = 4097: expected a whole number from 1 to 4096",
         "table[4].filter = []: no filter policy is given",
-        "table[4].target_bytes = \"65MiB\": must not be more than wide_bytes, that is 64MiB",
-        "NARROWS__TABEL__NAME: is no setting; known are",
+        "table[4].target_bytes = \"65MiB\": must not be more than wide_bytes, which is 64MiB",
+        "NARROWS__TABEL__NAME: is not a setting; known names are",
         "NARROWS__TABLE__NAME: is not read: [[table]] entries come from the file only",
         "table[1].wide_byte: unknown setting; did you mean wide_bytes?",
     ];
@@ -173,7 +173,7 @@ fn wrong_control_values_say_what_is_expected() {
         ),
         (
             "keyspace = \"system_narrows\"".to_owned(),
-            "which is not Cassandra's own",
+            "that is not one of Cassandra's own",
         ),
         (
             format!("keyspace = \"{}\"", "k".repeat(49)),
@@ -202,7 +202,7 @@ fn wrong_control_values_say_what_is_expected() {
         ),
         (
             format!("snapshot_directory = {scratch:?}"),
-            "is no directory",
+            "is not a directory",
         ),
         (
             "snapshot_directory = \"/proc\"".to_owned(),
@@ -218,7 +218,7 @@ fn wrong_control_values_say_what_is_expected() {
         ),
         (
             "[[table]]\nname = \"system.local\"".to_owned(),
-            "is a table of Cassandra's own",
+            "is one of Cassandra's own tables",
         ),
         (
             "[[table]]\nname = \"reading\"".to_owned(),

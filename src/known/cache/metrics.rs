@@ -1,4 +1,4 @@
-//! What look-ups count. Handles are made once; labels come from closed sets.
+//! Metrics of look-ups. Handles are made once; labels come from closed sets.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ const CACHE_ENTRIES: &str = "narrows_lookup_cache_entries";
 /// What a tier answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It knew, also that there is no such layout.
+    /// It had the answer, which may be a remembered absence.
     Hit,
     Miss,
     /// It had a value that is not this layout.
@@ -79,7 +79,7 @@ impl Metrics {
         }
     }
 
-    /// One answer of a tier, to a question asked at `start`.
+    /// Counts one answer of a tier to a question asked at `start`.
     pub(super) fn count(&self, tier: Tier, outcome: Outcome, start: Instant) {
         self.outcomes[tier as usize][outcome as usize].increment(1);
         self.seconds[tier as usize].record(start.elapsed());

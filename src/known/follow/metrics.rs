@@ -1,4 +1,4 @@
-//! What following counts and shows.
+//! Metrics of following.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ const SHARDS_TOTAL: &str = "narrows_follow_shards_total";
 const REFRESHES_TOTAL: &str = "narrows_follow_refreshes_total";
 const OUT_OF_SERVICE_TOTAL: &str = "narrows_follow_out_of_service_total";
 
-/// One watched table.
+/// Metrics of one watched table.
 pub struct TableMetrics {
     age: Gauge,
     pub rows: Counter,
     pub shards: Counter,
-    /// All splits of the table were taken out of service.
+    /// How often all splits of the table were taken out of service.
     pub out_of_service: Counter,
 }
 
@@ -31,7 +31,7 @@ impl TableMetrics {
         }
     }
 
-    /// A table without any knowledge yet shows no age.
+    /// A table that was never loaded shows no age.
     pub fn show_age(&self, age: Option<Duration>) {
         if let Some(age) = age {
             self.age.set(age.as_secs_f64());
@@ -39,11 +39,11 @@ impl TableMetrics {
     }
 }
 
-/// Polls, of the list of tables and of each table.
+/// Metrics of polls: of the list of tables, and of each table.
 pub(super) struct PollMetrics {
     ok: Counter,
     failed: Counter,
-    /// Of the list of tables.
+    /// Age of the list of tables.
     age: Gauge,
 }
 

@@ -1,9 +1,9 @@
-//! Following: how a proxy keeps knowing what is split. A full load at first, then one small poll a second; whatever
-//! changed is read again, and nothing else.
+//! Following: how a proxy stays up to date about what is split. After a full load it makes one small poll a second, and
+//! reads only what has changed.
 //!
-//! `tables` follows the splits of one table, each in a task of its own, so that the load of a large one keeps no other
-//! waiting; `originals` notices that a watched table itself was dropped, altered or truncated by somebody else. Freshness
-//! counts from when a poll was sent, so a poll that hangs makes nothing fresh.
+//! `tables` follows the splits of one table. Each table has its own task, so that loading a large one keeps no other
+//! waiting. `originals` notices when somebody dropped, altered or truncated a watched table itself. Freshness counts
+//! from when a poll was sent, so a poll that hangs makes nothing fresh.
 
 pub mod metrics;
 mod originals;
@@ -32,52 +32,52 @@ use crate::wide_row::store::{Store, StoreError, WatchedRow};
 use originals::Originals;
 use tables::Followed;
 
-/// What a stored filter must agree on, beside its table's name. Nothing: reads are validated however old it is, and writes
-/// wait for the full load.
+/// What must match when a stored filter is loaded, besides its table's name. Nothing: however old it is, reads are
+/// validated and writes wait for the full load.
 const CONTEXT: &[u8] = b"";
-/// Filters are kept on disk this often, and at the end.
+/// Interval at which filters are saved to disk; they are also saved on shutdown.
 const SAVE_EVERY: Duration = Duration::from_secs(300);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 
-/// How to follow.
+/// What all following tasks share.
 #[derive(Clone)]
 pub struct Following {
     pub poll_interval: Duration,
     pub max_staleness: Duration,
-    /// Where filters are kept for the next start.
+    /// Directory where filters are saved for the next start.
     pub snapshots: Option<std::path::PathBuf>,
     pub clock: Arc<dyn Clock>,
-    /// Where polls, readings and rebuilds run.
+    /// Runs the polls, reads and rebuilds.
     pub runtime: Handle,
-    /// Becomes true when everything was loaded once.
+    /// Becomes true once everything has been loaded.
     pub loaded: watch::Sender<bool>,
-    /// Somebody changed the schema, perhaps that of a watched table.
+    /// Notified when a schema changed, perhaps that of a watched table.
     pub schema_changed: Arc<Notify>,
 }
 
 impl Following {
-    /// Nothing is known yet.
+    /// A freshness for which nothing has been loaded yet.
     pub fn freshness(&self) -> Freshness {
         Freshness::new(self.clock.clone(), self.max_staleness)
     }
 }
 
-/// Follows the list of watched tables, and has each of them followed.
+/// Follows the list of watched tables, and runs a task to follow each of them.
 pub struct Follower {
     following: Following,
     known: Arc<Known>,
     slot: Arc<StoreSlot>,
     followed: HashMap<TableName, Task>,
-    /// Locked by the one check that is under way.
+    /// Locked while a check runs, so that only one does.
     originals: Arc<Mutex<Originals>>,
     metrics: PollMetrics,
     trouble: Trouble,
 }
 
-/// A table and the task that follows it, which ends with this.
+/// A table and the task that follows it. Dropping this ends the task.
 struct Task {
     followed: Arc<Followed>,
-    /// `None` before the store could be reached.
+    /// `None` until the store has been reached.
     task: Option<AbortHandle>,
 }
 
@@ -102,8 +102,8 @@ impl Follower {
         }
     }
 
-    /// Watches tables before the store could be reached: with the filters of the last run, where they were kept. Reads
-    /// files, so not for a thread that others wait for.
+    /// Watches tables before the store is reached, with the filters that the last run saved, if any. Reads files, so
+    /// not for a thread that must not block.
     pub fn begin(&mut self, tables: &[WatchedTable]) {
         for table in tables {
             let stored = self.stored_filter(table);
@@ -139,7 +139,7 @@ impl Follower {
         }
     }
 
-    /// Takes over the list of watched tables. One whose shards or filters changed is loaded anew.
+    /// Adopts the list of watched tables. A table whose shards or filter policies changed is loaded anew.
     fn adopt(&mut self, rows: &[WatchedRow], store: &Arc<Store>) {
         let before = self.followed.len();
         self.followed
@@ -175,12 +175,12 @@ impl Follower {
         if table.is_sound() {
             tracing::info!(table = %name, mode = table.mode.as_str(), shards = table.shards, "watching");
         } else {
-            // With another number we would look for splits where there are none.
+            // With another number we would look for splits in the wrong shards.
             tracing::error!(
                 table = %name,
                 shards = table.shards,
-                "watched_table has a number of shards that is not a power of two up to {SHARDS_MAX}; nothing is known \
-                 of the table, and writes to it are refused"
+                "watched_table has a number of shards that is not a power of two up to {SHARDS_MAX}; the table is not \
+                 followed, and writes to it are refused"
             );
         }
         let watched = Arc::new(self.watched(table, stored));
@@ -222,7 +222,7 @@ impl Follower {
         self.known.set(watched);
     }
 
-    /// Beside the polls: it may write, and wait for nodes that hang.
+    /// Runs beside the polls, because it may write, and may wait for nodes that hang.
     fn check_originals(&self, rows: Vec<WatchedRow>, store: &Arc<Store>) {
         if let Ok(mut originals) = self.originals.clone().try_lock_owned() {
             let (store, known) = (store.clone(), self.known.clone());
@@ -231,7 +231,7 @@ impl Follower {
         }
     }
 
-    /// Here and not where tables are polled, so that a poll that hangs is seen to age.
+    /// Called here and not where tables are polled, so that the age grows while a poll hangs.
     fn show_ages(&self) {
         self.metrics.show_age(self.known.catalog.since_refresh());
         for watched in self.known.tables() {
@@ -241,7 +241,7 @@ impl Follower {
         }
     }
 
-    /// Keeps the filters of tables that were loaded for the next start, when called; blocks.
+    /// Returns a function that saves the filters of all loaded tables for the next start. The function blocks.
     pub fn saving(&self) -> impl FnOnce() + Send + 'static {
         let mut loaded = self.known.tables();
         loaded.retain(|watched| watched.freshness.is_loaded());
@@ -253,7 +253,7 @@ impl Follower {
             for watched in loaded {
                 let table = watched.name();
                 if let Err(error) = snapshot::save(&directory, table, &watched.filter, CONTEXT) {
-                    tracing::warn!(%table, %error, "the filter was not kept for the next start");
+                    tracing::warn!(%table, %error, "the filter could not be saved for the next start");
                 }
             }
         }
@@ -268,7 +268,8 @@ impl Following {
         }
     }
 
-    /// Until the next poll is due, or somebody needs it; a store that fails at once is not asked all the time.
+    /// Waits until the next poll is due or somebody needs it. Even then it pauses, so that a store that fails at once
+    /// is not asked all the time.
     async fn pause(&self, freshness: &Freshness) {
         tokio::select! {
             () = sleep(self.poll_interval) => {}
@@ -278,7 +279,7 @@ impl Following {
 }
 
 impl Task {
-    /// Begins to follow, also again after a panic, which ends the task.
+    /// Starts the task, and restarts it after a panic has ended it.
     fn keep_running(&mut self, following: &Following, store: &Arc<Store>) {
         let runs = self.task.as_ref().is_some_and(|task| !task.is_finished());
         if runs || !self.followed.watched.settings().is_sound() {
@@ -290,7 +291,7 @@ impl Task {
     }
 }
 
-/// The trouble that was told last: the same every second is not news.
+/// The last error that was logged, so that the same error is not logged every second.
 #[derive(Default)]
 struct Trouble(Option<String>);
 
@@ -311,7 +312,7 @@ impl Trouble {
     }
 }
 
-/// A policy that this version does not know must not stop it: the default answers the same, only at another price.
+/// A policy that this version does not know must not stop it: the default is just as correct, only at another cost.
 fn policies(table: &WatchedTable) -> Policies {
     spec::parse(&table.filter).unwrap_or_else(|error| {
         tracing::warn!(table = %table.name, %error, "filter not understood, using the default");

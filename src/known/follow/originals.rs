@@ -1,7 +1,7 @@
-//! Notices that a watched table itself was changed by somebody else: dropped, made anew, altered or truncated. Its
-//! splits are then no copies of it any more, and go out of service together.
+//! Notices when a watched table itself was dropped, recreated, altered or truncated. Its splits are then no longer
+//! copies of it, and all go out of service.
 //!
-//! What was last seen is in the store, not here: a change made while no proxy ran is noticed by the next one.
+//! What was last seen is in the store, not here, so the next proxy notices a change made while none ran.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::wide_row::store::{Described, NodeFacts, SeenTable, Store, StoreError,
 
 #[derive(Default)]
 pub(super) struct Originals {
-    /// Since when the nodes do not agree.
+    /// Since when the nodes have disagreed on the schema.
     unclear_since: Option<Instant>,
     schema_versions: BTreeMap<Uuid, Uuid>,
     described: HashMap<TableName, Described>,
@@ -31,7 +31,7 @@ enum Change {
     Truncated,
 }
 
-/// For so long the schema of a table is believed while nodes take over a change, as on a node that has not got it yet.
+/// How long the last schema of a table is still trusted while a change spreads; nodes that lack the change use it, too.
 const UNCLEAR_MAX: Duration = Duration::from_secs(5);
 
 impl Originals {
@@ -40,15 +40,15 @@ impl Originals {
             .is_some_and(|since| since.elapsed() > UNCLEAR_MAX)
     }
 
-    /// Compares every watched table with what was last seen of it. What cannot be found out now is found out by the
-    /// next poll.
+    /// Compares every watched table with what was last seen of it. What cannot be determined now is left to the next
+    /// poll.
     pub(super) async fn check(&mut self, store: &Store, rows: &[WatchedRow], known: &Arc<Known>) {
         let nodes = store.read_nodes().await;
         if let Err(error) = self.describe(store, rows, &nodes).await {
             tracing::debug!(%error, "the watched tables could not be described, trying again");
         }
         for row in rows.iter().filter(|row| row.table.is_sound()) {
-            // Truncations are compared whatever the nodes think of the schema.
+            // Truncations are compared even while the nodes disagree on the schema.
             let described = self.described.get(&row.table.name);
             let unchanged = Described {
                 table_id: row.seen.table_id,
@@ -60,10 +60,10 @@ impl Originals {
             let TableName { keyspace, table } = &row.table.name;
             if let Some(watched) = known.table(keyspace, table) {
                 match described {
-                    // Not sooner than that is written down: nothing may be split of a table that others know otherwise.
+                    // Only once the store has recorded it: no table may be split that other processes know differently.
                     Some(described) if is_seen => watched.set_schema(described),
                     Some(_) => watched.forget_schema(),
-                    // Most changes are of other tables.
+                    // Most schema changes concern other tables, so the last schema is kept for a while.
                     None if !self.is_unclear() => {}
                     None => {
                         watched.forget_schema();
@@ -81,7 +81,7 @@ impl Originals {
         }
     }
 
-    /// Reads the tables' descriptions again whenever a node's schema changed, once all nodes have the same.
+    /// Reads the tables' descriptions again when a node's schema version has changed and all nodes agree on one.
     async fn describe(
         &mut self,
         store: &Store,
@@ -100,7 +100,7 @@ impl Originals {
             self.unclear_since = None;
         } else {
             self.unclear_since.get_or_insert_with(Instant::now);
-            // Some describe what is no more, others what is not yet: compare nothing.
+            // Some nodes describe the old schema, others the new one: compare nothing.
             self.described.clear();
             return Ok(());
         }
@@ -116,7 +116,8 @@ impl Originals {
     }
 }
 
-/// While nodes of two versions run side by side they never agree; writes need the partition key all the same.
+/// While nodes of two Cassandra versions run side by side they never agree, but writes need the partition key all the
+/// same.
 async fn learn_key(store: &Store, watched: &Watched) {
     if !watched.is_described() {
         match store.describe(watched.name()).await {
@@ -126,7 +127,7 @@ async fn learn_key(store: &Store, watched: &Watched) {
     }
 }
 
-/// What is to be seen of a table now. Truncations of nodes that do not answer stay as they were.
+/// What the nodes say of a table now. Truncations of nodes that do not answer stay as they were.
 fn seen_now(described: &Described, before: &SeenTable, nodes: &[NodeFacts]) -> SeenTable {
     let mut truncations = before.truncations.clone();
     for node in nodes {
@@ -143,7 +144,7 @@ fn seen_now(described: &Described, before: &SeenTable, nodes: &[NodeFacts]) -> S
     }
 }
 
-/// `None`: nothing changed, or it is seen for the first time.
+/// `None` if nothing changed, or if the table is seen for the first time.
 fn change(before: &SeenTable, now: &SeenTable) -> Option<Change> {
     match (before.table_id, now.table_id) {
         (None, _) => None,
@@ -155,7 +156,7 @@ fn change(before: &SeenTable, now: &SeenTable) -> Option<Change> {
     }
 }
 
-/// The splits first: only when they are out of service may it be written down that the change was seen.
+/// Takes the splits out of service first: only then may the change be recorded as seen.
 async fn take_over(
     store: &Store,
     row: &WatchedRow,
@@ -164,7 +165,7 @@ async fn take_over(
 ) -> Result<(), StoreError> {
     let table = &row.table.name;
     if row.is_first_sight() {
-        // Splits that are there already were made while the table was watched before. Who wrote since, nobody knows.
+        // Existing splits were made when the table was watched before. Writes since then may have gone unnoticed.
         let shards = store.read_shards(table, row.table.shards).await?;
         if shards.iter().any(|shard| shard.version > Version(0)) {
             store.take_out_of_service(table, row.table.shards).await?;

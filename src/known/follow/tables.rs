@@ -14,29 +14,30 @@ use crate::known::{Known, Watched};
 use crate::wide_row::names::Version;
 use crate::wide_row::store::{ShardReading, Store, StoreError};
 
-/// A shard whose filter holds this many keys that are not split any more is rebuilt at once.
+/// A shard whose filter holds more than this many keys that are no longer split is rebuilt at once.
 const GONE_KEYS_MAX: usize = 1000;
-/// One with fewer, soon: every write to such a key asks the control keyspace.
+/// A shard with fewer such keys is rebuilt after this time: every write to one of them costs a read of the control
+/// keyspace.
 const GONE_PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) struct Followed {
     pub(super) watched: Arc<Watched>,
-    /// All tables, of which this is one.
+    /// All tables, including this one.
     known: Arc<Known>,
     following: Following,
-    /// `None` until the full load. One refresh at a time.
+    /// `None` until the full load. The lock admits one refresh at a time.
     shards: Mutex<Option<Vec<Shard>>>,
     rebuilding: AtomicBool,
-    /// When a part of the filter was built last.
+    /// When a shard of the filter was last built.
     built: std::sync::Mutex<Option<Instant>>,
 }
 
 #[derive(Default)]
 struct Shard {
     view: ShardView,
-    /// Keys in the filter that have left it, about.
+    /// Approximate number of keys in the filter that no longer belong there.
     gone: usize,
-    /// Since when there are any.
+    /// Since when there have been any.
     gone_since: Option<Instant>,
 }
 
@@ -79,7 +80,7 @@ impl Followed {
         }
     }
 
-    /// Learns of all that was acknowledged before this call.
+    /// Learns of every change that was acknowledged before this call.
     async fn refresh(self: &Arc<Self>, store: &Arc<Store>) -> Result<(), StoreError> {
         let mut shards = self.shards.lock().await;
         if shards.is_none() {
@@ -127,7 +128,7 @@ impl Followed {
         following.shards.increment(1);
         following.rows.increment(rows);
         if polled.epoch > shard.view.epoch() {
-            // Everything in it may have gone.
+            // The epoch has moved, so all of the shard's keys may be gone.
             gone = GONE_KEYS_MAX + 1;
         }
         shard.count_gone(gone);
@@ -151,12 +152,12 @@ impl Followed {
         }
         let keys = self.watched.filter.stats().keys;
         let (table, took) = (self.watched.name(), began.elapsed());
-        tracing::info!(%table, keys, ?took, "loaded what is split");
+        tracing::info!(%table, keys, ?took, "loaded the splits of a table");
         Ok(shards)
     }
 
-    /// Reads one shard whole, for its filter. A key is left out only on the word of a change that is on a quorum: that is
-    /// why the statics are read serially, and why what changed since then stays in.
+    /// Reads a whole shard for its filter. A key is left out only because of a change that is on a quorum. That is why
+    /// the statics are read serially, and why every key that changed since then stays in.
     async fn read_all(
         &self,
         store: &Store,
@@ -164,7 +165,7 @@ impl Followed {
     ) -> Result<(ShardReading, Rebuild), StoreError> {
         let table = self.watched.name();
         let number = self.watched.shards() as i32 + index as i32;
-        // Keys that come in from now on are kept beside the rebuild, so nothing falls between.
+        // The filter keeps keys that are inserted from now on beside the rebuild, so none is lost.
         let mut rebuild = self.watched.filter.begin_rebuild(index);
         let settled = store.read_settled_shard(table, number).await?;
         let mut rows = 0;
@@ -181,7 +182,7 @@ impl Followed {
         Ok((settled, rebuild))
     }
 
-    /// The long step runs where it holds up nobody.
+    /// Runs the long step on a blocking thread, where it holds up nobody.
     async fn build(&self, rebuild: Rebuild) -> Result<BuiltShard, StoreError> {
         let build_seconds = self.watched.filter_metrics.build_seconds.clone();
         let build = move || {
@@ -194,7 +195,7 @@ impl Followed {
         built.map_err(|panic| StoreError::NotUnderstood(panic.into()))
     }
 
-    /// Only one rebuild of a shard is under way, so none is ever superseded; if one were, nothing was learnt by it.
+    /// Only one rebuild of a shard is in progress, so none is ever superseded. If one were, it would count as failed.
     fn install(&self, built: BuiltShard) -> Result<(), StoreError> {
         match self.watched.filter.install(built) {
             Installed::Yes => {}
@@ -240,7 +241,7 @@ impl Followed {
     async fn rebuild(&self, store: &Store, index: usize) -> Result<(), StoreError> {
         let (settled, rebuild) = self.read_all(store, index).await?;
         let built = self.build(rebuild).await?;
-        // No poll may take the table for fresh between the new filter and what is known of it.
+        // No poll may record the table as fresh between installing the filter and resetting the shard's view.
         let mut shards = self.shards.lock().await;
         self.install(built)?;
         if let Some(shard) = shards.as_mut().and_then(|shards| shards.get_mut(index)) {
@@ -251,7 +252,7 @@ impl Followed {
     }
 }
 
-/// A rebuild under way; whatever ends it, the next may begin.
+/// Marks a rebuild as in progress. However it ends, the next may begin.
 struct Rebuilding<'a>(&'a AtomicBool);
 
 impl Drop for Rebuilding<'_> {

@@ -1,6 +1,6 @@
 //! Why Redis did not answer, in words that are safe to log.
 //!
-//! A server's own texts may repeat arguments, and those are keys of clients: of an error only its kind is taken over.
+//! A server's own texts may repeat arguments, which contain clients' keys. So only the kind of an error is kept.
 
 use std::io;
 
@@ -14,13 +14,13 @@ pub enum SharedCacheError {
     Tls(String),
     #[error("the login was refused")]
     Login,
-    #[error("the role may not use getrange or set on narrows:v1:layout:*")]
+    #[error("the user may not use getrange or set on narrows:v1:layout:*")]
     NotAllowed,
     #[error("no answer in time")]
     Timeout,
     #[error("the connection was lost")]
     Lost,
-    /// Under the key is something other than a text. Not a failure of Redis.
+    /// The key holds something other than a string. Not a failure of Redis.
     #[error("the key holds another type")]
     OtherType,
     #[error("redis refused the command ({0})")]

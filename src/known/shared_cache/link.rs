@@ -1,9 +1,8 @@
 //! The one connection to Redis, for all threads of the process.
 //!
-//! A task on a runtime that stays connects and then carries the connection to its end, because the sessions' runtimes
-//! come and go. Whoever needs the connection waits for that task as long as it likes: a slow attempt goes on
-//! without it, and the next one finds the same attempt. TCP and TLS are ours, so no authority but the configured one is ever
-//! trusted.
+//! A task on a long-lived runtime connects and then runs the connection to its end, because the sessions' runtimes come
+//! and go. A caller waits for that task as long as it likes: a slow attempt goes on without it, and the next caller
+//! joins the same attempt. TCP and TLS are ours, so no certificate authority but the configured one is ever trusted.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +22,7 @@ use super::error::SharedCacheError;
 use crate::config::RedisSettings;
 use crate::transport;
 
-/// What connects slower than this is started afresh.
+/// An attempt to connect that takes longer fails, and the next caller starts a new one.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) struct Link {
@@ -60,7 +59,7 @@ impl Link {
         }
     }
 
-    /// For the next connection; the present one stays.
+    /// Takes effect with the next connection; the present one stays.
     pub(super) fn set_tls(&self, tls: Option<Arc<ClientConfig>>) {
         self.state().tls = tls;
     }
@@ -69,7 +68,7 @@ impl Link {
     pub(super) async fn connection(&self) -> Result<MultiplexedConnection, SharedCacheError> {
         let mut outcome = self.outcome();
         let known = outcome.wait_for(Option::is_some).await;
-        // The sender goes without a word when the attempt is dropped.
+        // An attempt that is aborted drops the sender without an outcome.
         let known = known.map_err(|_| SharedCacheError::Lost)?;
         known.clone().unwrap_or(Err(SharedCacheError::Lost))
     }
@@ -86,7 +85,7 @@ impl Link {
     fn outcome(&self) -> watch::Receiver<Outcome> {
         let mut state = self.state();
         let current = state.current.as_ref();
-        // A task that ended, in whatever way, has nothing more to give.
+        // A task that has ended, however it did, has no connection to give.
         if let Some(attempt) = current.filter(|attempt| !attempt.task.is_finished()) {
             return attempt.outcome.clone();
         }
@@ -113,7 +112,7 @@ impl Drop for Link {
     }
 }
 
-/// Connects, and carries the connection until either side ends it.
+/// Connects, and runs the connection until either side ends it.
 async fn live(
     opening: impl Future<Output = Result<(MultiplexedConnection, Driver), SharedCacheError>>,
     outcome: watch::Sender<Outcome>,
@@ -159,7 +158,7 @@ async fn log_in(
 ) -> Result<(MultiplexedConnection, Driver), SharedCacheError> {
     let mut login = RedisConnectionInfo::default()
         .set_db(settings.database)
-        // Nobody reads it, and an ACL user may lack the right to say it.
+        // Nobody reads the library's name, and an ACL user may lack the right to set it.
         .set_skip_set_lib_name();
     if let Some(username) = &settings.username {
         login = login.set_username(username);

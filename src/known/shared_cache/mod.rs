@@ -1,8 +1,8 @@
-//! Layouts in a Redis that a fleet of proxies shares: the tier that spares Cassandra, and that may vanish at any time.
+//! Layouts in a Redis that a fleet of proxies shares. This tier saves reads of Cassandra, and may vanish at any time.
 //!
-//! Nothing here is ever an error to a caller: whatever Redis does, the answer is a layout that is proven to be the right
-//! one, or a word why there is none, within the deadline. `link` is the connection, `error` says what failed. No key and
-//! no credential reaches a log.
+//! Callers never get an error: whatever Redis does, within the deadline the answer is a layout that is proven to be the
+//! right one, or the reason why there is none. `link` is the connection, `error` says what failed. No key and no
+//! credential reaches a log.
 
 mod error;
 mod link;
@@ -27,18 +27,19 @@ use link::Link;
 
 pub(super) const BREAKER_OPEN: &str = "narrows_redis_breaker_open";
 
-/// Layouts on their way to Redis; more are dropped, since the next proxy that misses one brings it again.
+/// Maximum number of layouts on their way to Redis. More are dropped, since the next proxy that misses one offers it
+/// again.
 const PUTS_MAX: usize = 64;
 
-/// What the shared cache said.
+/// What the shared cache answered.
 #[derive(Debug, PartialEq)]
 pub enum Fetched {
     Hit(Layout),
     Miss,
-    /// There is a value, and it is not this layout.
+    /// There is a value, but it is not this layout.
     Ignored(LayoutError),
     Failed(SharedCacheError),
-    /// Not asked: it failed too often just now.
+    /// Redis was not asked, because it has failed too often lately.
     Skipped,
 }
 
@@ -59,7 +60,8 @@ struct Inner {
 }
 
 impl SharedCache {
-    /// Reads the TLS files and connects to nothing yet. `runtime` carries the connection: it must outlive all others.
+    /// Reads the TLS files, but does not connect yet. `runtime` runs the connection, so it must outlive all other
+    /// runtimes.
     pub fn new(settings: RedisSettings, runtime: Handle) -> Result<Self, TlsError> {
         let tls = settings.tls.as_ref().map(tls::load_upstream).transpose()?;
         let inner = Inner {
@@ -77,7 +79,7 @@ impl SharedCache {
         })
     }
 
-    /// Certificates for connections from now on.
+    /// Sets the TLS configuration for new connections.
     pub fn set_tls(&self, tls: Option<Arc<ClientConfig>>) {
         self.inner.link.set_tls(tls);
     }
@@ -89,7 +91,7 @@ impl SharedCache {
         };
         let fetched = question.ask(self.inner.fetch(id)).await;
         match fetched {
-            // A key that is not there reads as an empty text.
+            // GETRANGE returns an empty string for a key that does not exist.
             Ok(bytes) if bytes.is_empty() => Fetched::Miss,
             Ok(bytes) => match Layout::decode(&bytes, id) {
                 Ok(layout) => Fetched::Hit(layout),
@@ -100,9 +102,9 @@ impl SharedCache {
         }
     }
 
-    /// Offers a layout to the fleet. Returns at once; whether it arrived does not matter to anybody.
+    /// Offers a layout to the fleet. Returns at once; it does not matter whether the layout arrives.
     pub fn put(&self, layout: &Layout) {
-        // Only a question that somebody waits for finds out whether Redis is back.
+        // Only a question that somebody waits for may probe whether Redis is back.
         if self.inner.breaker().is_open() {
             return;
         }
@@ -127,7 +129,7 @@ impl SharedCache {
 }
 
 impl Inner {
-    /// A range and not the whole: whatever lies under the key, no more than a layout's size is ever held in memory.
+    /// Reads a range and not the whole value: whatever the key holds, it takes no more memory than the largest layout.
     async fn fetch(&self, id: &LayoutId) -> Result<Vec<u8>, SharedCacheError> {
         let mut connection = self.link.connection().await?;
         let mut command = redis::cmd("GETRANGE");
@@ -160,11 +162,11 @@ impl Inner {
         match change {
             Change::Unchanged => return,
             Change::Closed => tracing::info!("the shared cache answers again"),
-            Change::StaysOpen => tracing::debug!(reason, "the shared cache still fails"),
+            Change::StaysOpen => tracing::debug!(reason, "the shared cache is still failing"),
             Change::Opened => {
                 tracing::warn!(
                     reason,
-                    "the shared cache fails, layouts come from Cassandra"
+                    "the shared cache is failing; layouts are read from Cassandra"
                 );
             }
         }
@@ -174,7 +176,8 @@ impl Inner {
     }
 }
 
-/// One question that the breaker admitted. Its outcome is reported in any case, also when nobody waits for it any more.
+/// One question that the breaker admitted. The breaker always learns how it ended, even if nobody waits for it any
+/// more.
 struct Question<'a> {
     inner: &'a Inner,
     admission: Admission,

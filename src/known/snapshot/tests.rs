@@ -177,7 +177,7 @@ fn what_is_not_ours_is_ignored_with_one_warning() {
         ("metrics.samples.filter is damaged", |path| {
             fs::write(path, vec![0; 1 << 16]).unwrap()
         }),
-        ("1 pieces are unreadable", |path| {
+        ("1 parts are unreadable", |path| {
             let mut bytes = fs::read(path).unwrap();
             let middle = bytes.len() / 2;
             bytes[middle] ^= 0x40;
@@ -237,7 +237,7 @@ fn another_context_table_or_shard_count_is_ignored() {
         let (loaded, lines) = warnings(|| load(&directory.0, table, context, fuse(), shards));
         assert!(loaded.is_none());
         assert_eq!(lines.len(), 1, "{lines:?}");
-        assert!(lines[0].contains("of another table, version or number of shards"));
+        assert!(lines[0].contains("another table, version or number of shards"));
     }
 }
 

@@ -1,5 +1,5 @@
-//! What a comparison of a split in service has found, and what follows from it. The one place where a copy that differs is
-//! taken out of service: the audit of a worker and `narrows verify` both end here.
+//! The result of comparing a split in service with its original, and what follows from it. This is the only place where
+//! a copy that differs is taken out of service: both the audit of a worker and `narrows verify` end here.
 
 use crate::pipeline::verify::{Verified, VerifyError};
 use crate::schema::TableSchema;
@@ -12,20 +12,20 @@ use crate::wide_row::store::{SplitId, Store, StoreError};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
     Equal(Verified),
-    /// Every time that both sides were read.
+    /// Both sides were read several times, and differed each time.
     Differs(Why),
-    /// One side cannot be read over any more, which says nothing about the copy.
+    /// One side has too many tombstones to be read any longer, which says nothing about the copy.
     Unreadable(String),
-    /// It cannot be compared, and trying again would find the same.
+    /// The two sides cannot be compared, and a retry would not help.
     Unproven(String),
 }
 
 /// Why a copy is not used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Why {
-    /// For logs, which name no key.
+    /// For logs, which contain no keys.
     pub told: String,
-    /// For people who ask for it.
+    /// For the control keyspace and `narrows verify`, which may show keys.
     pub kept: String,
 }
 
@@ -39,7 +39,7 @@ impl From<String> for Why {
 }
 
 impl Why {
-    /// The same with what came before it.
+    /// Puts `before` in front of the reason.
     pub fn behind(&self, before: &str) -> Self {
         Self {
             told: format!("{before}, {}", self.told),
@@ -49,7 +49,7 @@ impl Why {
 }
 
 impl Finding {
-    /// An error is of the cluster as it is now: a later comparison may succeed.
+    /// An error is due to the present state of the cluster: a later comparison may succeed.
     pub fn of(
         result: Result<Verified, VerifyError>,
         schema: &TableSchema,
@@ -63,7 +63,7 @@ impl Finding {
                 Ok(Self::Differs(Why { told, kept }))
             }
             Err(VerifyError::Request(error)) if error.is_too_much() => {
-                let text = "there are more tombstones in one place than can be read over";
+                let text = "there are more tombstones in one place than a read may scan";
                 Ok(Self::Unreadable(text.to_owned()))
             }
             Err(VerifyError::Request(error)) => Err(error),
@@ -75,14 +75,14 @@ impl Finding {
 /// What became of a split whose copy differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Demoted {
-    /// It is out of service, and its table in this mode; `None`: the table is not watched any more.
+    /// The split is now out of service, and its table is in this mode; `None` if the table is no longer watched.
     Now(Option<Mode>),
-    /// It went out of service while it was compared, so that it differs is nobody's fault.
+    /// The split went out of service while it was compared, so a difference is expected.
     Before,
 }
 
-/// Whether a generation is read at this time. Whoever writes through a proxy takes it out of service first, so a difference
-/// seen *before* this was asked counts only if it still is.
+/// Whether reads are served from a generation now. A write through a proxy takes it out of service first, so a
+/// difference that was seen *before* this call counts only if the generation is still in service.
 pub async fn is_in_service(
     store: &Store,
     id: &SplitId,
@@ -93,8 +93,8 @@ pub async fn is_in_service(
         .is_some_and(|standing| standing.is_in_service() && standing.generation == generation))
 }
 
-/// Takes a generation that differs from its original out of service, then its table: somebody writes around the proxies, or
-/// something is wrong that no other copy is safe from.
+/// Takes a generation that differs from its original out of service, and stops serving its table: either somebody
+/// writes around the proxies, or there is a fault that no other copy is safe from.
 pub async fn demote(
     store: &Store,
     id: &SplitId,
@@ -104,10 +104,11 @@ pub async fn demote(
     if !is_in_service(store, id, generation).await? {
         return Ok(Demoted::Before);
     }
-    // Said first: whatever fails then, somebody must act. The table goes before the split, which nobody would look at again.
+    // Log first: even if a later step fails, an operator must act. Demote the table before the split, because nothing
+    // would look at an invalidated split again.
     tracing::error!(
         table = %id.table, %generation, reason = %why.told,
-        "a split differs from its original; it goes out of service, and no split of its table is read any more"
+        "a split differs from its original; taking it out of service and no longer serving any split of its table"
     );
     let mode = store.demote_table(&id.table).await?;
     store.invalidate(id, generation, &why.kept).await?;

@@ -1,8 +1,8 @@
-//! The audit: splits in service are compared with their originals again and again, the first time after the hint window and
-//! then every `pipeline.audit_every`. It finds what was written around the proxies, later. One at a time, at the throttle's
-//! pace, in turn with the splits that are worked on.
+//! The audit compares splits in service with their originals again: first after the hint window, then every
+//! `pipeline.audit_every`. It finds, with a delay, what was written around the proxies. It compares one split at a
+//! time, at the throttle's pace, and takes turns with the splits that are worked on.
 //!
-//! When each is due is in `wide_row`; nothing is kept here but a bounded list of those that are.
+//! `wide_row` says when each split is due; only a bounded list of those that are due is kept here.
 
 pub mod finding;
 
@@ -10,10 +10,10 @@ use crate::schema::names::TableName;
 use crate::wide_row::state::State;
 use crate::wide_row::store::{SplitId, Store, StoreError};
 
-/// In one pass; the next one finds the others.
+/// Maximum number of splits in one pass; the next pass finds the others.
 const DUE_MAX: usize = 10_000;
 
-/// Splits in service that are to be compared at this time, in milliseconds since 1970.
+/// Splits in service whose comparison is due at `now`, in milliseconds since 1970.
 pub async fn due(
     store: &Store,
     table: &TableName,

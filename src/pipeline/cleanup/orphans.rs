@@ -1,8 +1,8 @@
-//! Removes what is left of a watched table that does not exist any more, a day after its end: rows of splits, their layouts,
-//! split tables that Narrows made, and what was written down of them. Buckets need no care: they go with their tables.
+//! Removes what is left of a watched table that no longer exists, a day after its end: the rows of its splits, their
+//! layouts, the split tables that Narrows made, and the records of those tables. Buckets go with their split tables.
 //!
-//! What stays: the row in `watched_table`, since somebody put it there, with the versions and epochs of its shards, which
-//! followers count on; and split tables that a person made.
+//! It keeps the row in `watched_table`, because somebody put it there; the versions and epochs of its shards, because
+//! followers rely on them; and split tables that a person made.
 
 use super::tables::{Fate, fate, retire};
 use super::{CANDIDATES_MAX, GRACE};
@@ -19,7 +19,7 @@ pub struct Removed {
     pub tables: usize,
 }
 
-/// Removes what can go at this time, in milliseconds since 1970; nothing of a table that exists.
+/// Removes what can be removed at `now`, in milliseconds since 1970. Removes nothing if the table exists.
 pub async fn remove_orphans(
     store: &Store,
     table: &TableName,
@@ -32,7 +32,7 @@ pub async fn remove_orphans(
     }
     let left = left_splits(store, table, shards).await?;
     if left.iter().any(|(shard, row)| is_guarded(shard, row)) {
-        // No proxy has noticed the end of the table yet. The day begins when all its splits are out of service.
+        // No proxy has noticed yet that the table is gone. The day begins when all its splits are out of service.
         store.take_out_of_service(table, shards).await?;
         return Ok(removed);
     }
@@ -54,7 +54,7 @@ pub async fn remove_orphans(
     Ok(removed)
 }
 
-/// As many as one pass takes on.
+/// The splits that are left, at most as many as one pass handles.
 async fn left_splits(
     store: &Store,
     table: &TableName,
@@ -76,7 +76,7 @@ fn is_guarded(shard: &ShardReading, row: &ChangedRow) -> bool {
     row.is_guarded && row.row_epoch == shard.epoch
 }
 
-/// What never had a bucket goes at once: tried again each day, it would never be old.
+/// A split that never had buckets can go at once: it is attempted again each day, so it would never be a day old.
 fn is_over(shard: &ShardReading, row: &ChangedRow, now: i64) -> bool {
     let is_outdated = row.row_epoch != shard.epoch;
     let had_buckets = match row.state {

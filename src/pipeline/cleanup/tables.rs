@@ -1,8 +1,8 @@
-//! Drops split tables that nothing refers to any more, a day after that was first seen. Never sooner, and only what Narrows
-//! made: a table of that name which a person made stays.
+//! Drops split tables a day after they were first seen to be unused. Never sooner, and only tables that Narrows made: a
+//! table of such a name that a person made stays.
 //!
-//! To a table refer the splits whose buckets are in it, those included that are out of service and wait for their clean-up,
-//! and, if it is made for the original's present schema, the splits that are to be planned.
+//! A split refers to the table that holds its buckets, even while it is out of service and waits for its clean-up. A
+//! split that is yet to be planned refers to the table made for the original's present schema.
 
 use std::collections::BTreeSet;
 
@@ -14,10 +14,12 @@ use crate::wide_row::names::Generation;
 use crate::wide_row::state::State;
 use crate::wide_row::store::{Listed, MadeTable, Split, Store, StoreError};
 
-/// More layouts than this are not read in one pass: then all tables count as used until the next one.
+/// Maximum number of layouts to read for one shard in one pass. If there are more, all tables count as used until the
+/// next pass.
 const LAYOUTS_MAX: usize = 10_000;
 
-/// Looks which split tables of an original are used, and drops those that are not since a day. Returns how many that were.
+/// Finds the unused split tables of an original, and drops those that have been unused for a day. Returns how many it
+/// dropped.
 pub async fn drop_unused(
     store: &Store,
     original: &TableSchema,
@@ -31,7 +33,7 @@ pub async fn drop_unused(
     retire(store, &table, made, |name| unused.contains(name), now).await
 }
 
-/// Notes which of the tables that Narrows made are unused, and drops those that are so since a day.
+/// Records which of the tables that Narrows made are unused, and drops those that have been unused for a day.
 pub(super) async fn retire(
     store: &Store,
     original: &TableName,
@@ -39,7 +41,7 @@ pub(super) async fn retire(
     is_unused: impl Fn(&str) -> bool,
     now: i64,
 ) -> Result<usize, StoreError> {
-    // Those of a worker that died before it could drop them, too.
+    // Includes tables of a worker that died before it could drop them.
     let (mut given_up, living): (Vec<_>, Vec<_>) =
         made.into_iter().partition(|table| table.is_given_up);
     for table in living {
@@ -59,18 +61,18 @@ pub(super) async fn retire(
     for table in given_up {
         if store.drop_split_table(original, &table).await? {
             let (keyspace, name) = (&original.keyspace, &table.name);
-            tracing::info!(%keyspace, table = %name, "dropped a split table that nothing used for a day");
+            tracing::info!(%keyspace, table = %name, "dropped a split table that was unused for a day");
             dropped += 1;
         }
     }
     Ok(dropped)
 }
 
-/// What becomes of a split table.
+/// What to do with a split table, or with its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Stays,
-    /// Since when it is unused is written down.
+    /// Record since when it is unused; `None` if it is used again.
     Noted(Option<i64>),
     Goes,
 }
@@ -85,7 +87,7 @@ pub(super) fn fate(since: Option<i64>, is_unused: bool, now: i64) -> Fate {
     }
 }
 
-/// The names of those that nothing refers to.
+/// The names of the tables that no split refers to.
 async fn unused(
     store: &Store,
     table: &TableName,
@@ -127,9 +129,9 @@ async fn unused(
 #[derive(Debug, Default)]
 struct References {
     tables: BTreeSet<String>,
-    /// Of generations that may have buckets; the layout says where.
+    /// Layouts of generations that may have buckets; each names its split table.
     layouts: Vec<LayoutId>,
-    /// Something is to be planned, or is being planned.
+    /// A split is yet to be planned, or is being planned.
     is_planning: bool,
     /// There is a split that this version does not understand.
     is_unsure: bool,

@@ -1,6 +1,8 @@
-//! How long rows live on by their markers. A marker cannot be read: its row is there, or not, at some `now_in_seconds`.
+//! How long row markers keep rows alive. A marker cannot be read: a read only shows whether its row is there at a given
+//! `now_in_seconds`.
 //!
-//! Only rows whose cells all expire are asked for. Any other row is there as long as its lasting cell is, marker or not.
+//! Only rows whose cells all expire are checked. Any other row has a cell that never expires, and is there with or
+//! without a marker.
 
 use std::collections::HashSet;
 
@@ -16,21 +18,21 @@ use crate::schema::TableSchema;
 use crate::statement::quoted;
 use crate::upstream::pool::SubRead;
 
-/// The latest second that every version understands; and the last that 5.0 does, which reads it unsigned. To 4.1, where
-/// nothing expires so late, that one is long ago, and everything is alive.
+/// The last second that every version understands, and the last one of 5.0, which reads it as unsigned. 4.1 takes the
+/// latter for a second long ago, when everything is alive; nothing expires that late on 4.1.
 const LAST_SECONDS: [u32; 2] = [i32::MAX as u32, u32::MAX - 1];
 const PAGE_ROWS: i32 = 5_000;
-/// Runs that are asked for at a time, where requests may go side by side.
+/// Maximum number of runs to check at a time, where requests may go side by side.
 const SIDE_BY_SIDE: usize = 8;
-/// About what a key takes in a reply.
+/// Approximate size of a key in a reply.
 const KEY_BYTES: usize = 32;
 
 /// The marker that a copy of a row needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marker {
-    /// The row is there exactly as long as its cells are.
+    /// The row lives exactly as long as its cells.
     None,
-    /// It outlives its cells by a marker with this TTL; 0 for ever.
+    /// A marker with this TTL makes the row outlive its cells; 0 means for ever.
     Ttl(i32),
 }
 
@@ -38,14 +40,14 @@ pub struct Lifetimes<'a> {
     pub requests: &'a Requests,
     pub schema: &'a TableSchema,
     pub partition: &'a Partition,
-    /// When the rows were read.
+    /// The `now_in_seconds` at which the rows were read.
     pub now: i32,
 }
 
 impl Lifetimes<'_> {
-    /// One for each row, which are consecutive rows of the partition.
+    /// One marker for each row. The rows must be consecutive rows of the partition.
     pub async fn markers(&self, rows: &[Row]) -> Result<Vec<Marker>, ScanError> {
-        // Rows that differ only in their last column lie side by side.
+        // Rows that differ only in their last clustering column are adjacent.
         let prefix = self.schema.clustering.len().saturating_sub(1);
         let beside = |one: &Row, other: &Row| {
             one.clustering
@@ -61,7 +63,7 @@ impl Lifetimes<'_> {
         Ok(markers.concat())
     }
 
-    /// Of a run: rows whose cells end in the same second. Whatever is asked is asked for all of them at once.
+    /// The markers of a run, whose rows all lose their last cell in the same second. Each read covers the whole run.
     async fn markers_of(&self, run: &[Row]) -> Result<Vec<Marker>, ScanError> {
         let mut markers = vec![Marker::None; run.len()];
         let Some(ttl) = run.first().and_then(Row::cells_ttl) else {
@@ -71,7 +73,7 @@ impl Lifetimes<'_> {
         let all: Vec<usize> = (0..run.len()).collect();
         let (mut there, _) = self.divide(run, all, expiry).await?;
         let mut there_at = expiry;
-        // Rows that are there at one second, and gone at a later one.
+        // Groups of rows that are alive at one second and gone at a later one.
         let mut ending = Vec::new();
         for last in LAST_SECONDS.into_iter().filter(|last| *last > expiry) {
             let (still, gone) = self.divide(run, there, last).await?;
@@ -99,7 +101,7 @@ impl Lifetimes<'_> {
         Ok(markers)
     }
 
-    /// Some rows of a run, in their order: those that are there at a second, and those that are not.
+    /// Divides rows of a run, given in order, into those that are alive at a second and those that are not.
     async fn divide(
         &self,
         run: &[Row],
@@ -114,7 +116,7 @@ impl Lifetimes<'_> {
         Ok(rows.into_iter().partition(is_there))
     }
 
-    /// The keys between the first row and the last that are there at a second.
+    /// The keys from the first row of a run to its last that are alive at a second.
     async fn alive(&self, run: &[Row], second: u32) -> Result<HashSet<Vec<Box<[u8]>>>, ScanError> {
         let (text, values) = self.range(run);
         let place = (
@@ -150,8 +152,9 @@ impl Lifetimes<'_> {
         }
     }
 
-    /// A read of keys from the first row of a run to its last, and perhaps of a few around them: what they have in common
-    /// is given, and the first column in which they differ has bounds, whichever way it is sorted.
+    /// A statement that reads the keys from the first row of a run to its last, and perhaps a few around them. It fixes
+    /// the leading columns that both have in common, and bounds the first column in which they differ, whichever way
+    /// that is sorted.
     fn range<'r>(&self, run: &'r [Row]) -> (String, Vec<Value<'r>>) {
         let names: Vec<String> = self
             .schema

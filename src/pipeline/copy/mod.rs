@@ -1,7 +1,8 @@
-//! Copies a partition into its buckets: every cell with its own write time and expiry, idempotent, from a checkpoint.
+//! Copies a partition into its buckets, every cell with its own write time and expiry. A copy is idempotent, and
+//! resumes from a checkpoint.
 //!
-//! While one page is written the next is read. Nothing is bound as null, and a TTL is always given: 0 overrides a default
-//! of the table.
+//! While one page is written, the next is read. No value is bound as null, and the TTL is always explicit: 0 overrides
+//! the default TTL of the table.
 
 pub mod lifetime;
 
@@ -25,12 +26,12 @@ use crate::schema::order::compare_clustering;
 use crate::upstream::pool::Prepared;
 use crate::wide_row::layout::Layout;
 
-/// Unlogged batches of one partition are one mutation; these are far below what a commit log takes. One is this share of
-/// what a request reads: writing is more work.
+/// A batch is this fraction of the size of a read, because writing is more work. An unlogged batch of one partition is
+/// one mutation; at this size it is far below the commit log's limit.
 const BATCHES_PER_PAGE: usize = 8;
 const BATCHES_AT_A_TIME: usize = 4;
-/// The write time of markers of rows without cells. Nothing can be compared with it: what could delete such a row ends
-/// its generation.
+/// Write time of the markers of rows without cells. It is never compared with another write time: whatever could delete
+/// such a row ends its generation.
 const MARKER_MICROS: i64 = 1;
 const CHECKPOINT_VERSION: u8 = 2;
 
@@ -39,11 +40,11 @@ pub struct Copying<'a> {
     pub schema: &'a TableSchema,
     pub partition: &'a Partition,
     pub layout: &'a Layout,
-    /// Of every read and every write.
+    /// The `now_in_seconds` of every read and write.
     pub now: i32,
-    /// No cell may be newer: the partition would not be closed.
+    /// No cell may be newer than this; otherwise the partition is not closed.
     pub newest_micros: i64,
-    /// Told the rows and bytes of every page once it is written.
+    /// Called with the rows and bytes of each page once it is written.
     pub written: &'a dyn Fn(u64, u64),
 }
 
@@ -59,7 +60,7 @@ struct Copied {
 pub enum CopyError {
     #[error("{0}")]
     Stage(#[from] StageError),
-    /// This generation cannot become a copy.
+    /// This generation can never become an exact copy.
     #[error("{0}")]
     Impossible(&'static str),
 }
@@ -135,7 +136,7 @@ struct Writer<'a> {
     forms: Forms,
     update: Option<Arc<Prepared>>,
     marker: Arc<Prepared>,
-    /// Generation and bucket of each, serialized.
+    /// The generation, serialized.
     generation: [u8; 4],
 }
 
@@ -165,7 +166,7 @@ impl<'a> Writer<'a> {
         })
     }
 
-    /// Returns the bytes of the rows once all of them are written.
+    /// Writes all rows, and returns their size in bytes.
     async fn write(&self, rows: &[Row]) -> Result<u64, CopyError> {
         let Copying {
             requests,
@@ -185,7 +186,7 @@ impl<'a> Writer<'a> {
         for (row, marker) in rows.iter().zip(markers) {
             let newest = row.newest_write();
             if newest.is_some_and(|newest| newest > self.copying.newest_micros) {
-                let why = "it was written to lately, or the clock of a writer is ahead";
+                let why = "it was written to recently, or a writer's clock is ahead";
                 return Err(CopyError::Impossible(why));
             }
             self.add(row, marker, &mut batches)?;
@@ -277,7 +278,7 @@ impl<'a> Writer<'a> {
 /// Batches of one bucket each, in order.
 struct Batches {
     done: Vec<(i32, OwnBatch)>,
-    /// About how large one may become.
+    /// Approximate maximum size of a batch.
     bytes: usize,
 }
 

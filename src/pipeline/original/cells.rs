@@ -1,5 +1,5 @@
-//! Rows of an original as cells with their own write times and expiries, and the writes that make the same cells elsewhere.
-//! Pure. Only `plan` and `copy` use it; `verify` reads by code of its own.
+//! Rows of an original as cells with their own write times and expiries, and the writes that make the same cells
+//! elsewhere. Pure. `verify` does not use it: it reads with code of its own.
 
 use std::collections::BTreeMap;
 
@@ -14,23 +14,23 @@ use crate::wide_row::store::HIDDEN;
 pub struct Row {
     pub clustering: Vec<Box<[u8]>>,
     pub cells: Vec<Cell>,
-    /// About what it takes on the wire.
+    /// Approximate size on the wire.
     pub bytes: usize,
 }
 
-/// One cell; of a map or set that is not frozen, one element.
+/// One cell; for a non-frozen map or set, one element.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
-    /// Which of the regular columns.
+    /// Index of its column among the regular columns.
     pub column: usize,
     pub value: Box<[u8]>,
     pub write_micros: i64,
-    /// Seconds that are left; 0 for ever.
+    /// Seconds that are left; 0 if it never expires.
     pub ttl: i32,
 }
 
 impl Row {
-    /// When its last cell expires, in seconds from the reading. `None`: one of them never does.
+    /// When the last cell expires, in seconds from the read; `None` if one never does.
     pub fn cells_ttl(&self) -> Option<i32> {
         let lasting = self.cells.iter().any(|cell| cell.ttl == 0);
         let last = self.cells.iter().map(|cell| cell.ttl).max().unwrap_or(0);
@@ -42,7 +42,7 @@ impl Row {
     }
 }
 
-/// How the values of a regular column are made of cells.
+/// How a value of a regular column is stored in cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     One,
@@ -50,7 +50,7 @@ enum Form {
     Map,
 }
 
-/// The regular columns of a table, as far as cells go.
+/// The number of clustering columns of a table, and the form of each regular column.
 #[derive(Debug, Clone)]
 pub struct Forms {
     clustering: usize,
@@ -71,7 +71,7 @@ impl Forms {
         }
     }
 
-    /// The rows of a page that [`selection`] asked for. `None`: they are not.
+    /// The rows of a page that was read with [`selection`]; `None` if the page has another form.
     pub fn rows(&self, page: &Page<'_>) -> Option<Vec<Row>> {
         if page.column_count != self.clustering + 3 * self.regulars.len() {
             return None;
@@ -111,8 +111,8 @@ impl Forms {
         })
     }
 
-    /// The cells of a row by what their writes have in common, and each column's value in such a write. Several elements
-    /// of one collection are one value.
+    /// The writes that make the cells of a row: one for each write time and TTL. Elements of one collection in the same
+    /// write are one value.
     pub fn writes<'a>(&self, row: &'a Row) -> Vec<RowWrite<'a>> {
         let mut groups: BTreeMap<(i64, i32), Vec<&'a Cell>> = BTreeMap::new();
         for cell in &row.cells {
@@ -140,7 +140,7 @@ impl Forms {
     }
 }
 
-/// One write of a row: all cells of one write time and expiry.
+/// One write to a row: all cells with the same write time and TTL.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RowWrite<'a> {
     pub write_micros: i64,
@@ -151,10 +151,10 @@ pub struct RowWrite<'a> {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Written<'a> {
-    /// Not of this write.
+    /// Not part of this write.
     Unset,
     Cell(&'a [u8]),
-    /// A collection of the elements of this write.
+    /// A collection of the elements in this write.
     Elements(Vec<u8>),
 }
 
@@ -175,7 +175,8 @@ fn ttl(bytes: Option<&[u8]>) -> Option<i32> {
     }
 }
 
-/// Every element as a collection of its own, with its own times. Each has `parts` values: a map's two.
+/// Adds each element as a cell with its own write time and TTL. An element has `parts` values: one in a set, two in a
+/// map.
 fn elements(
     column: usize,
     value: &[u8],
@@ -213,7 +214,7 @@ fn elements(
 fn items(list: &[u8]) -> Option<Vec<Option<&[u8]>>> {
     let mut cursor = Cursor::new(list);
     let count = cursor.count("item count").ok()?;
-    // An item takes four bytes at least.
+    // An item takes at least four bytes.
     if count > list.len() / 4 {
         return None;
     }
@@ -230,7 +231,7 @@ fn joined(elements: &[&Cell]) -> Vec<u8> {
     out
 }
 
-/// Reads clustering columns and then each regular one with its write time and TTL.
+/// Selects the clustering columns, then each regular column with its write time and TTL.
 pub fn selection(schema: &TableSchema) -> String {
     let clustering = schema
         .clustering
@@ -247,7 +248,7 @@ pub fn selection(schema: &TableSchema) -> String {
     clustering.chain(regulars).collect::<Vec<_>>().join(", ")
 }
 
-/// Every column of the partition key, given.
+/// A restriction to one partition: `column = ?` for each column of the partition key.
 pub fn key_is(schema: &TableSchema) -> String {
     let columns = schema.partition_key.iter();
     let columns: Vec<String> = columns
@@ -256,8 +257,9 @@ pub fn key_is(schema: &TableSchema) -> String {
     columns.join(" AND ")
 }
 
-/// Writes cells of one row and one time into a bucket: write time, TTL, the regular columns, the key, generation, bucket,
-/// clustering columns. `None`: the table has no regular columns.
+/// The UPDATE that writes cells of one row, with one write time and TTL, into a bucket. It binds write time, TTL,
+/// regular columns, partition key, generation, bucket and clustering columns. `None` if the table has no regular
+/// columns.
 pub fn update(schema: &TableSchema, split_table: &str) -> Option<String> {
     let forms = Forms::new(schema);
     let sets = schema.regulars.iter().zip(&forms.regulars);
@@ -288,7 +290,8 @@ pub fn update(schema: &TableSchema, split_table: &str) -> Option<String> {
     })
 }
 
-/// Writes the marker of a row into a bucket: the key, generation, bucket, clustering columns, write time, TTL.
+/// The INSERT that writes the marker of a row into a bucket. It binds partition key, generation, bucket, clustering
+/// columns, write time and TTL.
 pub fn insert_marker(schema: &TableSchema, split_table: &str) -> String {
     let key = schema
         .partition_key

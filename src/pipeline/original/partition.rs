@@ -1,4 +1,4 @@
-//! One partition of an original, as background work asks for it.
+//! One partition of an original, as background work reads it.
 
 use crate::protocol::types::Value;
 use crate::schema::TableSchema;
@@ -6,10 +6,11 @@ use crate::schema::names::PartitionKey;
 use crate::wide_row::names::Generation;
 use crate::wide_row::store::HIDDEN;
 
-/// Consistency ALL: what was written at ONE, or in another data centre, is seen; and read repair brings it everywhere.
+/// Consistency level ALL: a read sees what was written at ONE or in another data centre, and read repair brings it to
+/// every replica.
 pub const ALL: u16 = 0x0005;
 
-/// A partition with the parts of its key.
+/// A partition and the components of its key.
 #[derive(Debug, Clone)]
 pub struct Partition {
     pub key: PartitionKey,
@@ -17,7 +18,7 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// `None`: the key is not one of this table.
+    /// `None` if the key does not fit this table.
     pub fn new(schema: &TableSchema, key: &PartitionKey) -> Option<Self> {
         let components = key.components(schema.partition_key.len())?;
         Some(Self {

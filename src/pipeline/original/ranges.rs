@@ -1,20 +1,21 @@
-//! Values between two values of a clustering column, for reading a range in pieces. Pure.
+//! Finds values between two values of a clustering column, so that a range can be read in pieces. Pure.
 //!
-//! Ranges need not be exact halves: any value strictly between will do. Types whose values cannot be counted have none.
+//! The pieces need not be exact halves: any value strictly in between will do. Nothing is found for types whose values
+//! cannot be counted.
 
 use std::cmp::Ordering;
 
 use crate::schema::CqlType;
 use crate::schema::order::compare;
 
-/// As many leading bytes of blobs are counted.
+/// Number of leading bytes of a blob that are counted.
 const BLOB_BYTES: usize = 14;
-/// The same of texts, as digits of seven bits: every number is a text then.
+/// The same for texts, as digits of seven bits, so that every number is a valid text.
 const TEXT_BYTES: usize = 18;
 const TEXT_BITS: usize = 7;
 const TEXT_LAST: u8 = 0x7F;
 
-/// A value strictly between two others in ascending order; `None` where there is none, or none can be told.
+/// A value strictly between two others in ascending order; `None` if there is none, or none can be computed.
 pub(in crate::pipeline) fn between(
     cql_type: &CqlType,
     low: Option<&[u8]>,
@@ -26,12 +27,12 @@ pub(in crate::pipeline) fn between(
     let middle = kind.value(from.checked_add(to.checked_sub(from)? / 2)?)?;
     let above = low.is_none_or(|low| compare(cql_type, low, &middle) == Some(Ordering::Less));
     let below = high.is_none_or(|high| compare(cql_type, &middle, high) == Some(Ordering::Less));
-    // What an empty value means as a bound is Cassandra's secret.
+    // It is not known how Cassandra treats an empty value as a bound.
     (above && below && !middle.is_empty()).then_some(middle)
 }
 
-/// As far behind `to` as twice the way that led from `from` to it, up or down. `None`: beyond the last value, or there was no
-/// way that could be seen.
+/// The value that is twice as far beyond `to` as `to` is from `from`, in the same direction. `None` if that is past the
+/// last value, or if there is no measurable distance.
 pub(in crate::pipeline) fn beyond(cql_type: &CqlType, from: &[u8], to: &[u8]) -> Option<Vec<u8>> {
     let kind = Kind::of(cql_type)?;
     let direction = compare(cql_type, from, to)?;
@@ -42,7 +43,7 @@ pub(in crate::pipeline) fn beyond(cql_type: &CqlType, from: &[u8], to: &[u8]) ->
         None => last.checked_sub(2 * (first - last))?,
     };
     let value = (far <= kind.last()).then(|| kind.value(far))??;
-    // Whoever turned round would never come to an end.
+    // A range that changed direction would never end.
     (compare(cql_type, to, &value) == Some(direction)).then_some(value)
 }
 
@@ -58,7 +59,7 @@ enum Kind {
 }
 
 const NANOS_OF_DAY: u128 = 86_400_000_000_000;
-/// A time-based UUID counts 60 bits.
+/// A time-based UUID has a timestamp of 60 bits.
 const UUID_TIMES: u128 = 1 << 60;
 
 impl Kind {
@@ -105,7 +106,7 @@ impl Kind {
                 let mut is_ascii = true;
                 for at in 0..TEXT_BYTES {
                     let byte = value.get(at).copied().unwrap_or(0);
-                    // Behind all that is ASCII, whatever follows.
+                    // A non-ASCII byte ranks after all ASCII, whatever follows it.
                     is_ascii &= byte <= TEXT_LAST;
                     let digit = if is_ascii { byte } else { TEXT_LAST };
                     rank = rank << TEXT_BITS | u128::from(digit);
@@ -136,7 +137,7 @@ impl Kind {
                 let time = tail(8);
                 let mut value = [&time[4..], &time[2..4], &time[..2]].concat();
                 value[6] = value[6] & 0x0F | 0x10;
-                // The last one of its time.
+                // The last UUID with this timestamp.
                 value.extend_from_slice(&[0x7F; 8]);
                 value
             }

@@ -1,4 +1,4 @@
-//! Requests of background work: on our own v5 connections, at the pace that the throttle allows.
+//! Requests of background work, on our own v5 connections and at the pace that the throttle allows.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::throttle::{Throttle, Went};
 use crate::upstream::pool::{Pool, PoolError, Prepared, SubRead, SubReply};
 
-/// Beyond Cassandra's own limits, so that its answer comes first.
+/// Longer than Cassandra's own timeouts, so that its answer comes first.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct Requests {
@@ -22,7 +22,7 @@ impl Requests {
         Self { pool, throttle }
     }
 
-    /// About how much one request should read or write.
+    /// Approximate number of bytes that one request should read or write.
     pub fn request_bytes(&self) -> usize {
         self.throttle.request_bytes()
     }
@@ -32,7 +32,8 @@ impl Requests {
         self.throttle.lets_side_by_side()
     }
 
-    /// Executes a statement on a replica of the partition. `bytes`: about how much the request and its reply are.
+    /// Executes a statement on a replica of the partition. `bytes` is the approximate size of the request and its
+    /// reply.
     pub async fn execute(
         &self,
         text: &str,
@@ -56,7 +57,7 @@ impl Requests {
         self.pool.prepared(text, &[], PATIENCE).await
     }
 
-    /// Writes a batch, again and again while the cluster is busy: what it writes is the same each time.
+    /// Writes a batch, and retries while the cluster is busy. That is safe, because each attempt writes the same.
     pub async fn batch(
         &self,
         statements: &[Arc<Prepared>],
@@ -82,7 +83,8 @@ impl Requests {
     }
 }
 
-/// Between attempts of a write while the cluster is busy; past the longest it is given up for now.
+/// Pauses between attempts to write while the cluster is busy. When the longest is reached, the write is given up for
+/// now.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(16);
 

@@ -1,7 +1,7 @@
 //! Reads an original from a position to its end, page by page, at consistency ALL and one `now_in_seconds`.
 //!
-//! A page that fails for too many tombstones, or takes too long, is read in narrower ranges of the first clustering
-//! column. Memory is that of a page, whatever the partition's size.
+//! A page that fails because of too many tombstones, or takes too long, is read in narrower ranges of the first
+//! clustering column. A scan holds one page in memory, whatever the size of the partition.
 
 use super::cells::{Forms, Row, key_is, selection};
 use super::partition::{ALL, Partition};
@@ -13,34 +13,34 @@ use crate::schema::TableSchema;
 use crate::statement::quoted;
 use crate::upstream::pool::{PoolError, SubRead, SubReply};
 
-/// Before it is known how large rows are.
+/// Page size before the size of rows is known.
 const PAGE_ROWS_FIRST: usize = 16;
 const PAGE_ROWS_MIN: usize = 1;
 const PAGE_ROWS_MAX: usize = 5_000;
-/// How often one page is tried in narrower ranges: more than any type has bits.
+/// How often the range of one page may be narrowed: more often than any type has bits.
 const NARROWER_MAX: usize = 160;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ScanError {
     #[error("{0}")]
     Request(#[from] PoolError),
-    #[error("the reply is not what was asked for")]
+    #[error("the reply does not match the request")]
     Unexpected,
-    /// Even between two neighbouring values of the first clustering column.
+    /// Even the narrowest range of the first clustering column has too many tombstones.
     #[error(
         "rows that share one value of the first clustering column have more tombstones than cassandra reads at a time"
     )]
     Tombstones,
 }
 
-/// Where a scan stands; ranges are in its direction, which is that of the table.
+/// Where a scan is. Ranges are in the direction of the scan, which is the clustering order of the table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Position {
     /// Everything up to this value of the first clustering column has been read.
     behind: Option<Vec<u8>>,
-    /// The range that is being read ends with this value.
+    /// The range being read ends with this value.
     up_to: Option<Vec<u8>>,
-    /// Cassandra's own, within the range.
+    /// Cassandra's paging state within the range.
     state: Option<Vec<u8>>,
     /// The first clustering value of the last row that was read.
     last: Option<Vec<u8>>,
@@ -55,7 +55,7 @@ pub struct Scan<'a> {
     now: i32,
     position: Position,
     page_rows: usize,
-    /// The first clustering value of the partition's last row, where it could be found.
+    /// The first clustering value of the partition's last row, if it could be read.
     end: Option<Vec<u8>>,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// Behind all rows that were returned.
+    /// The position after all rows that were returned.
     pub fn position(&self) -> &Position {
         &self.position
     }
@@ -112,7 +112,7 @@ impl<'a> Scan<'a> {
                 }
                 Trouble::Slow if narrowed < NARROWER_MAX => {
                     narrowed += 1;
-                    // Where there is nothing narrower it is only slow.
+                    // A range that cannot be narrowed further is only slow: return the error of the read.
                     if self.narrow().await.is_err() {
                         return Err(error.into());
                     }
@@ -129,7 +129,7 @@ impl<'a> Scan<'a> {
         let bytes: usize = rows.iter().map(|row| row.bytes).sum();
         if !rows.is_empty() {
             let fitting = self.requests.request_bytes() / (bytes / rows.len()).max(1);
-            // Rows that were small so far say little about the next ones.
+            // The next rows may be larger than those so far.
             let fitting = fitting.min(4 * self.page_rows);
             self.page_rows = fitting.clamp(PAGE_ROWS_MIN, PAGE_ROWS_MAX);
         }
@@ -148,7 +148,7 @@ impl<'a> Scan<'a> {
             return;
         };
         let before = position.behind.replace(read.clone());
-        // Where one range had to be narrow, the next one may have to, too.
+        // Where one range had to be narrow, the next one may have to be, too.
         let first = self.schema.clustering.first();
         position.up_to = before
             .or_else(|| position.last.clone())
@@ -156,7 +156,7 @@ impl<'a> Scan<'a> {
             .and_then(|(from, first)| ranges::beyond(&first.column.cql_type, &from, &read));
     }
 
-    /// Halves the range that is to be read.
+    /// Halves the range to be read.
     async fn narrow(&mut self) -> Result<(), ScanError> {
         let first = self
             .schema
@@ -181,7 +181,8 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    /// The first clustering value of the partition's last row: looking backwards may work where forwards does not.
+    /// The first clustering value of the partition's last row: a read in reverse order may work where a forward read
+    /// fails.
     async fn last_value(&self) -> Option<Vec<u8>> {
         let first = self.schema.clustering.first()?;
         let name = quoted(&first.column.name);
@@ -253,7 +254,7 @@ pub(in crate::pipeline) fn original(schema: &TableSchema) -> String {
 }
 
 pub(in crate::pipeline) enum Trouble {
-    /// Less at a time may work.
+    /// A smaller page may work.
     Slow,
     /// A narrower range may work.
     TooMuch,
@@ -271,7 +272,7 @@ pub(in crate::pipeline) fn trouble(error: &PoolError) -> Trouble {
 }
 
 impl Position {
-    /// As a checkpoint keeps it.
+    /// Appends the position to a checkpoint.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.put_byte(u8::from(self.is_end));
         for part in [&self.behind, &self.up_to, &self.state, &self.last] {

@@ -1,8 +1,10 @@
-//! Looks through a whole table for wide partitions: reads it once in the order of its tokens, page by page, and counts what
-//! each partition has, as planning counts it. Of a partition that is found wide the rest is skipped. Memory is that of a page.
+//! Searches a whole table for wide partitions: reads it once in token order, page by page, and counts the rows and
+//! bytes of each partition as planning does. Once a partition is found to be wide, the rest of it is skipped. A survey
+//! holds one page in memory.
 //!
-//! It reads at consistency ONE: it only nominates, and whoever plans reads at ALL. What has more tombstones than Cassandra
-//! reads at a time is narrowed down to its token, and then read by itself as planning would.
+//! It reads at consistency level ONE, because it only nominates partitions; planning reads at ALL. A range with more
+//! tombstones than Cassandra reads at a time is narrowed down to one token, whose partition is then read alone, as
+//! planning would read it.
 
 use std::time::Duration;
 
@@ -20,24 +22,24 @@ use crate::statement::quoted;
 use crate::upstream::pool::{PoolError, SubRead, SubReply};
 
 const ONE: u16 = 0x0001;
-/// What a page should hold.
+/// Target size of a page.
 const PAGE_BYTES: usize = 1 << 20;
-/// Before it is known how large rows are.
+/// Page size before the size of rows is known.
 const PAGE_ROWS_FIRST: usize = 16;
 const PAGE_ROWS_MIN: usize = 1;
 const PAGE_ROWS_MAX: usize = 5_000;
-/// Between attempts while the cluster is busy or cannot be reached; past the longest it is given up.
+/// Pauses between attempts while the cluster is busy or unreachable; after the longest, the survey gives up.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
 const PAUSE_MAX: Duration = Duration::from_secs(16);
-/// Reads in a row that took too long, however little they asked for.
+/// Maximum number of consecutive reads that take too long, however little they ask for.
 const SLOW_MAX: u32 = 20;
 
-/// What was found of one partition.
+/// What a survey found out about one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Surveyed {
     Wide(Wide),
-    /// Even by itself it has more tombstones in one place than can be read over. The key is not known where it cannot be
-    /// read either.
+    /// Even read alone, the partition has more tombstones in one place than a read may scan. The key is `None` if it
+    /// cannot be read either.
     Unreadable {
         token: i64,
         key: Option<PartitionKey>,
@@ -49,17 +51,17 @@ pub struct Wide {
     pub key: PartitionKey,
     pub rows: u64,
     pub bytes: u64,
-    /// Otherwise it was not read to its end.
+    /// Whether the partition was read to its end.
     pub is_whole: bool,
 }
 
-/// What was looked at so far.
+/// What was read so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counted {
     pub partitions: u64,
     pub rows: u64,
     pub bytes: u64,
-    /// Of the largest partition.
+    /// Bytes of the largest partition, as far as it was read.
     pub largest_bytes: u64,
 }
 
@@ -100,12 +102,12 @@ impl<'a> Survey<'a> {
         self.walk.counted
     }
 
-    /// How much of the ring was looked at, from 0 to 1.
+    /// The part of the ring that was read, from 0 to 1.
     pub fn share(&self) -> f64 {
         self.walk.share()
     }
 
-    /// One page; what was found in it. `None` at the end.
+    /// Reads one page, and returns what was found in it; `None` at the end.
     pub async fn next(&mut self) -> Result<Option<Vec<Surveyed>>, ScanError> {
         if self.walk.is_end {
             return Ok(None);
@@ -120,7 +122,7 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Waits, or asks for less, so that the next page may be read.
+    /// Waits, or asks for less, so that the next read may succeed.
     async fn help(&mut self, error: PoolError) -> Result<Vec<Surveyed>, ScanError> {
         if is_passing(&error) && self.pause <= PAUSE_MAX {
             sleep(self.pause).await;
@@ -158,7 +160,7 @@ impl<'a> Survey<'a> {
         Ok(self.walk.page(rows, state, self.wide_bytes))
     }
 
-    /// The only partition at a token that could not be read with others.
+    /// Reads the partition at a token, which could not be read together with others.
     async fn alone(&self, token: i64) -> Result<Vec<Surveyed>, ScanError> {
         let Some(key) = self.key_at(token).await? else {
             return Ok(vec![Surveyed::Unreadable { token, key: None }]);
@@ -193,7 +195,7 @@ impl<'a> Survey<'a> {
             .collect())
     }
 
-    /// `None`: none, or its key cannot be read over its tombstones.
+    /// The key of the partition at a token; `None` if there is none, or if its tombstones prevent the read.
     async fn key_at(&self, token: i64) -> Result<Option<PartitionKey>, ScanError> {
         let key = key_columns(self.schema);
         let text = format!(
@@ -233,14 +235,14 @@ impl<'a> Survey<'a> {
             now_in_seconds: Some(self.now),
             ..SubRead::default()
         };
-        // Any node: a range of tokens has no replicas of its own.
+        // Any node will do: a range of tokens has no replicas of its own.
         self.requests
             .execute(text, &request, (&[], &[]), PAGE_BYTES)
             .await
     }
 }
 
-/// Whether the same request may be answered a little later: unavailable, overloaded, bootstrapping, or no connection.
+/// Whether the same request may succeed a little later: unavailable, overloaded, bootstrapping, or no connection.
 fn is_passing(error: &PoolError) -> bool {
     match error {
         PoolError::Unreachable | PoolError::Unsent(_) | PoolError::Broken(_) => true,
@@ -255,16 +257,16 @@ fn key_columns(schema: &TableSchema) -> String {
     names.join(", ")
 }
 
-/// One row, as far as it is of interest.
+/// What a survey needs to know about a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Row {
     token: i64,
     key: PartitionKey,
-    /// As planning counts them: without the partition key.
+    /// The size as planning counts it: without the partition key.
     bytes: u64,
 }
 
-/// `None`: they are not what was asked for.
+/// `None` if the page does not match the request.
 fn rows(page: &Page<'_>, keys: usize) -> Option<Vec<Row>> {
     let others = page.column_count.checked_sub(1 + keys)?;
     let mut cursor = Cursor::new(page.rows);
@@ -288,12 +290,12 @@ fn rows(page: &Page<'_>, keys: usize) -> Option<Vec<Row>> {
 /// Where a survey is on the ring, and what it has counted. Pure.
 #[derive(Debug)]
 struct Walk {
-    /// Tokens above this and up to that are being read.
+    /// The tokens being read: above `from`, up to and including `up_to`.
     from: i64,
     up_to: i64,
-    /// Cassandra's own, within the range.
+    /// Cassandra's paging state within the range.
     state: Option<Vec<u8>>,
-    /// The partition of the last row: there may be more of it.
+    /// The partition of the last row; more of its rows may follow.
     open: Option<Open>,
     counted: Counted,
     is_end: bool,
@@ -306,7 +308,7 @@ struct Open {
 }
 
 impl Default for Walk {
-    /// No partition has the smallest token.
+    /// Begins above the smallest token, which no partition has.
     fn default() -> Self {
         Self {
             from: i64::MIN,
@@ -328,7 +330,7 @@ impl Walk {
         (at as f64 - i64::MIN as f64) / (u64::MAX as f64)
     }
 
-    /// The next page of the range.
+    /// Counts the next page of the range, and returns the wide partitions in it.
     fn page(&mut self, rows: Vec<Row>, state: Option<Vec<u8>>, wide_bytes: u64) -> Vec<Surveyed> {
         let mut found = Vec::new();
         for row in rows {
@@ -375,7 +377,7 @@ impl Walk {
         found
     }
 
-    /// Nothing more is read of the partition of the last row.
+    /// Ends the partition of the last row: no more of it will be read.
     fn close(&mut self, is_whole: bool, wide_bytes: u64) -> Option<Surveyed> {
         let wide = Wide {
             is_whole,
@@ -386,7 +388,8 @@ impl Walk {
         (wide.bytes >= wide_bytes).then_some(Surveyed::Wide(wide))
     }
 
-    /// Where one range had to be narrow, the next one may have to, too: it is twice as wide.
+    /// Moves to the next range. It is only twice as wide: where one range had to be narrow, the next one may have to
+    /// be, too.
     fn next_range(&mut self) {
         if self.up_to == i64::MAX {
             self.is_end = true;
@@ -397,12 +400,12 @@ impl Walk {
         self.up_to = self.from.saturating_add_unsigned(width.max(2));
     }
 
-    /// Halves the range, after it could not be read. `Some`: there is nothing narrower than this token, and the range behind
-    /// it comes next.
+    /// Halves the range after it could not be read. `Some` if only this token is left in it; the range after the token
+    /// comes next.
     fn narrow(&mut self) -> Option<i64> {
         self.state = None;
         if let Some(open) = self.open.take() {
-            // It was read in part, and is read again by itself.
+            // It was read in part, and will be read again alone.
             self.counted.partitions -= 1;
             self.counted.rows -= open.wide.rows;
             self.counted.bytes -= open.wide.bytes;

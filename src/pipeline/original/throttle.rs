@@ -1,8 +1,10 @@
-//! How much of the cluster background work may take: less when requests become slow or are refused, more when all is well.
+//! Limits the load that background work puts on the cluster: less when requests become slow or are refused, more when
+//! all is well.
 //!
-//! Requests are small and go one at a time, with a pause behind each: so a client's read finds at most one short request of
-//! ours before it, and mostly none. A pause is a multiple of what the request took. It grows at once when a request went
-//! badly, or took much longer than such requests usually do, and shrinks slowly while all goes well.
+//! If it holds back, requests are small and go one at a time, with a pause after each, so a client's read waits for at
+//! most one short request of ours, and mostly for none. A pause is a multiple of the latency of the request. It grows
+//! at once when a request is refused for overload, times out or takes much longer than usual for its size, and shrinks
+//! slowly while all goes well.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -18,22 +20,23 @@ pub enum Went {
     Badly,
 }
 
-/// Pauses, as multiples of what a request takes. Even the shortest leave most of the time to clients.
+/// Shortest and longest pause, as multiples of the latency of a request. Even the shortest leaves most of the time to
+/// clients.
 const PAUSE_MIN: f64 = 6.0;
 const PAUSE_MAX: f64 = 64.0;
-/// What one request should move: as much as is read efficiently, or as little as clients do not notice.
+/// Target size of one request: large enough to be efficient, or small enough that clients do not notice it.
 const LARGE_BYTES: usize = 1 << 20;
 const SMALL_BYTES: usize = 64 << 10;
 const GROWTH: f64 = 2.0;
 const SHRINKAGE: f64 = 0.97;
-/// Slower than this many times the usual is a sign of load.
+/// A request that takes more than this many times the usual is a sign of load.
 const SLOW: f64 = 3.0;
-/// How quickly the usual, an average, follows what is seen.
+/// Weight of a new latency in the usual one, which is a moving average.
 const DRIFT: f64 = 0.02;
-/// Requests are compared with others of about their size: 16 times as large is another one.
+/// Number of size classes. Requests are compared with others of their class, which spans a factor of 16.
 const SIZES: usize = 8;
 
-/// Leave to send one request.
+/// Permission to send one request.
 #[derive(Debug)]
 pub struct Turn<'a> {
     _alone: Option<SemaphorePermit<'a>>,
@@ -43,13 +46,13 @@ pub struct Turn<'a> {
 pub struct Throttle {
     holds_back: bool,
     bytes_per_second: Option<u64>,
-    /// Whoever has it may send, if we hold back.
+    /// If the throttle holds back, only the holder of this permit may send.
     turn: Semaphore,
-    /// No request before this time.
+    /// No request may be sent before this time.
     free_at: Cell<Instant>,
-    /// Pauses are as many times what a request takes.
+    /// The present pause, as a multiple of the latency of a request.
     pause: Cell<f64>,
-    /// Seconds that requests of each size take when all is well.
+    /// The usual latency of each size class, in seconds; 0 before the first request.
     usual: [Cell<f64>; SIZES],
 }
 
@@ -65,7 +68,7 @@ impl Throttle {
         }
     }
 
-    /// About how much one request should read or write.
+    /// Approximate number of bytes that one request should read or write.
     pub fn request_bytes(&self) -> usize {
         if self.holds_back {
             SMALL_BYTES
@@ -79,10 +82,10 @@ impl Throttle {
         !self.holds_back
     }
 
-    /// Waits until the cluster can bear another request that moves about so many bytes. What it returns is kept until the
-    /// answer is there.
+    /// Waits until another request of about this many bytes may be sent. The caller keeps the turn until the reply
+    /// arrives.
     pub async fn take(&self, bytes: usize) -> Turn<'_> {
-        // It is never closed.
+        // The semaphore is never closed.
         let alone = match self.holds_back {
             true => self.turn.acquire().await.ok(),
             false => None,
@@ -93,14 +96,14 @@ impl Throttle {
             let share = Duration::from_secs_f64(bytes as f64 / limit.max(1) as f64);
             self.free_at.set(turn + share);
         }
-        // Timers count milliseconds, so even one that is over would cost a part of one.
+        // Timers count milliseconds, so even one that has expired would cost part of a millisecond.
         if turn > now {
             sleep_until(turn).await;
         }
         Turn { _alone: alone }
     }
 
-    /// How it went decides when the next one may follow.
+    /// Records how a request went, which decides when the next may follow.
     pub fn note(&self, bytes: usize, latency: Duration, went: Went) {
         if !self.holds_back {
             return;

@@ -5,12 +5,12 @@ use twox_hash::XxHash3_128;
 use crate::pipeline::original::cells::Row;
 use crate::protocol::types::Write;
 
-/// Each row is hashed together with all before it, so that 16 bytes are enough to go on from.
+/// Each row is hashed together with the checksum of the rows before it, so 16 bytes are enough to resume from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Checksum(pub(super) [u8; 16]);
 
 impl Checksum {
-    /// Expiries count as points in time: when they were read does not matter.
+    /// Expiries are hashed as points in time, so it does not matter when they were read.
     pub(super) fn add(&mut self, row: &Row, now: i32) {
         let mut bytes = Vec::with_capacity(row.bytes + 64);
         bytes.extend_from_slice(&self.0);

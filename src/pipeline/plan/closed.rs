@@ -1,4 +1,4 @@
-//! Whether a partition is closed: only then is it split, since every later write would end its generation. Pure.
+//! Decides whether a partition is closed. Only then is it split, since every later write would end its generation.
 
 use std::time::Duration;
 
@@ -8,15 +8,16 @@ use crate::watched::WatchedTable;
 use crate::wide_row::clock::unix_millis;
 use crate::wide_row::state::PreSplitData;
 
-/// A partition that may still be written.
+/// A partition that may still be written to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Open {
     pub reason: String,
-    /// When it would be closed if nothing is written any more, in milliseconds since 1970.
+    /// When it will be closed if nothing more is written, in milliseconds since 1970.
     pub closed_at: i64,
 }
 
-/// `None`: it is closed. Rows without cells have no write time: they count as written when the partition was found.
+/// `None` if the partition is closed. A partition without cells has no write time: it counts as written when it was
+/// detected.
 pub(in crate::pipeline) fn still_open(
     detected_millis: i64,
     settings: &WatchedTable,
@@ -30,7 +31,7 @@ pub(in crate::pipeline) fn still_open(
     let newest = written.unwrap_or(detected_millis);
     if newest > now.saturating_add(CLOCK_SKEW_MILLIS) {
         return Some(Open {
-            reason: "a cell was written in the future: the clock of a writer is ahead".to_owned(),
+            reason: "a cell has a write time in the future: a writer's clock is ahead".to_owned(),
             closed_at: newest,
         });
     }
@@ -42,7 +43,7 @@ pub(in crate::pipeline) fn still_open(
     let closed_at = newest.saturating_add(quiet);
     (closed_at > now).then(|| Open {
         reason: format!(
-            "it was written {} ago, and counts as closed when it was quiet for {}",
+            "it was written to {} ago, and counts as closed after {} without writes",
             spoken(now - newest),
             spoken(quiet)
         ),
@@ -50,7 +51,7 @@ pub(in crate::pipeline) fn still_open(
     })
 }
 
-/// The newest write time, in microseconds, of a partition that was guarded at this time and is closed.
+/// The newest write time, in microseconds, that a partition guarded at `guarded_millis` may have and still be closed.
 pub(in crate::pipeline) fn newest_allowed(
     settings: &WatchedTable,
     schema: &TableSchema,
@@ -66,7 +67,7 @@ pub(in crate::pipeline) fn newest_allowed(
     newest.saturating_mul(1000)
 }
 
-/// Clocks of one cluster differ by less.
+/// The clocks of one cluster differ by less than this.
 const CLOCK_SKEW_MILLIS: i64 = CLOCK_SKEW_SECONDS as i64 * 1000;
 pub(in crate::pipeline) const CLOCK_SKEW_SECONDS: i32 = 60;
 

@@ -1,5 +1,5 @@
-//! Plans a split: reads the whole partition once, counts it, finds the boundaries of its buckets, and says whether it is one
-//! to split. A worker writes that down; `narrows splits add --dry-run` only tells it.
+//! Plans a split: reads the whole partition once, counts its rows and bytes, finds the boundaries of its buckets, and
+//! decides whether to split it. A worker records the result; `narrows splits add --dry-run` only prints it.
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::schema::order::compare_clustering;
 use crate::watched::WatchedTable;
 use crate::wide_row::state::PreSplitData;
 
-/// Changes whenever older checkpoints cannot be read; those begin again.
+/// Changes whenever older checkpoints can no longer be read; planning then starts over.
 const CHECKPOINT_VERSION: u8 = 2;
 
 pub struct Planning<'a> {
@@ -35,7 +35,7 @@ pub struct Planning<'a> {
     pub now: i32,
 }
 
-/// What is known of a partition that was read up to a position.
+/// What is known of a partition after reading it up to a position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Draft {
     position: Position,
@@ -86,19 +86,19 @@ impl Planning<'_> {
     }
 }
 
-/// What is to become of a partition that was read.
+/// What to do with a partition that was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Split,
     NotWide,
-    /// It may still be written.
+    /// It may still be written to.
     Open(Open),
-    /// Its rows did not come in the order that the schema says.
+    /// Its rows did not come in the clustering order of the schema.
     Disordered,
 }
 
 impl Planning<'_> {
-    /// `detected_millis`: when the partition was found, for rows that have no write time.
+    /// `detected_millis` is when the partition was detected; it stands in for the write time if no row has one.
     pub fn judge(&self, draft: &Draft, detected_millis: i64, hint_window: Duration) -> Verdict {
         if draft.byte_count < self.settings.wide_bytes {
             return Verdict::NotWide;
@@ -151,7 +151,7 @@ impl Draft {
         self.strategy.row(&row.clustering, row.bytes);
     }
 
-    /// Whether every bucket begins behind the one before it.
+    /// Whether every bucket begins after the one before it.
     fn is_in_order(&self, schema: &TableSchema) -> bool {
         let firsts = self.strategy.buckets().iter().skip(1);
         let firsts: Vec<Vec<&[u8]>> = firsts
@@ -183,7 +183,7 @@ impl Draft {
         out
     }
 
-    /// `None`: written by another version, or for other settings; then it is read from the beginning.
+    /// `None` if it is incomplete or another version wrote it; the partition is then read from the beginning.
     fn read(bytes: &[u8], settings: &WatchedTable) -> Option<Self> {
         let mut cursor = Cursor::new(bytes);
         if cursor.byte().ok()? != CHECKPOINT_VERSION {

@@ -1,11 +1,11 @@
-//! Where buckets begin. Pure; a strategy sees the rows one by one and keeps no more than its boundaries.
+//! Chooses where buckets begin. Pure. A strategy sees the rows one by one, and keeps no more than its buckets.
 
 use crate::protocol::types::{Cursor, Write};
 use crate::schema::bucket::Bucket;
 
 /// Chooses boundaries while a partition is read from its first row to its last.
 pub trait PartitionSplitStrategy {
-    /// As `wide_row_layout.strategy` names it; another one when the same rows would be read otherwise.
+    /// The name in `wide_row_layout.strategy`. It must change if layouts have to be interpreted differently.
     fn name(&self) -> &'static str;
 
     /// The next row, in clustering order.
@@ -14,8 +14,8 @@ pub trait PartitionSplitStrategy {
     fn buckets(&self) -> &[Bucket];
 }
 
-/// Contiguous ranges of about `target_bytes`, and never more than `max_buckets`: when there would be more, neighbours are
-/// joined and the ranges become twice as large, so that a partition of any size is cut in one reading.
+/// Contiguous ranges of about `target_bytes`, at most `max_buckets` of them. When there would be more, neighbours are
+/// joined and the target doubles, so one read is enough to cut a partition of any size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventBucketPartitionSplitStrategy {
     target_bytes: u64,
@@ -45,7 +45,7 @@ impl EventBucketPartitionSplitStrategy {
         self.target_bytes = self.target_bytes.saturating_mul(2);
     }
 
-    /// As a checkpoint keeps it.
+    /// Appends the strategy to a checkpoint.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.target_bytes.to_be_bytes());
         out.put_int(i32::try_from(self.buckets.len()).unwrap_or(i32::MAX));
@@ -94,7 +94,7 @@ impl PartitionSplitStrategy for EventBucketPartitionSplitStrategy {
                 self.join_neighbours();
                 return self.row(clustering, bytes as usize);
             }
-            // The first one begins where the partition does.
+            // The first bucket begins where the partition does.
             let first = match self.buckets.is_empty() {
                 true => Vec::new(),
                 false => clustering.to_vec(),

@@ -14,22 +14,22 @@ use crate::pipeline::audit::due;
 use crate::wide_row::clock::unix_millis;
 use crate::wide_row::store::StoreError;
 
-/// Looking for what is due reads all splits of a table, so it is not done more often than this, however long the pause
-/// between two comparisons of one split is.
+/// Longest interval between two looks for splits that are due, however rarely each split is compared.
 const LOOK_EVERY_MAX: Duration = Duration::from_secs(3600);
 const FIRST_LOOK: Duration = Duration::from_secs(60);
-/// Looks between two comparisons of the same split.
+/// Number of looks between two comparisons of the same split. A look reads all splits of a table, so there are only a
+/// few.
 const LOOKS: u32 = 8;
 
 impl Runner {
-    /// Until it is told to stop; a comparison under way leaves its checkpoint.
+    /// Runs until it is told to stop; a comparison under way then saves its checkpoint.
     pub(super) async fn audit(self: Rc<Self>) {
         let every = match self.settings.audit_every {
             Some(every) => (every / LOOKS).min(LOOK_EVERY_MAX),
             None => LOOK_EVERY_MAX,
         };
         let every = every.max(self.poll_interval);
-        // What is split is not known at once.
+        // The splits are not known right after the start.
         let mut pause = every.min(FIRST_LOOK);
         let mut stop = self.stop.clone();
         loop {
@@ -43,7 +43,7 @@ impl Runner {
                 }
                 if let Err(error) = self.audit_table(&watched).await {
                     let table = watched.name();
-                    tracing::debug!(%table, %error, "what is to be compared again could not be read");
+                    tracing::debug!(%table, %error, "could not read which splits are due for another comparison");
                 }
             }
         }
@@ -63,7 +63,7 @@ impl Runner {
             let Ok(turn) = turn else {
                 return Ok(());
             };
-            // It may have been long since it was found, and another worker's turn.
+            // It may have been found long ago, and another worker may have compared it since.
             let is_due = self.store.read_key(&id).await?.not_before;
             let is_due = is_due.is_some_and(|time| time <= unix_millis());
             if !is_due || !is_worked_on(watched) {
@@ -73,7 +73,7 @@ impl Runner {
                 Ok(_) => {}
                 Err(WorkError::Halt(Halt::Stopped)) => return Ok(()),
                 Err(error) if error.is_worth_telling() => {
-                    tracing::warn!(%table, %error, "a split was not compared again, and is tried later");
+                    tracing::warn!(%table, %error, "a split was not compared again, and will be retried later");
                 }
                 Err(_) => {}
             }
@@ -83,6 +83,6 @@ impl Runner {
 }
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // Whoever could say so is gone: then it is over, too.
+    // An error means that the sender is gone, which is a stop, too.
     drop(stop.wait_for(|stop| *stop).await);
 }

@@ -1,4 +1,4 @@
-//! What the pipeline counts.
+//! Metrics of the pipeline.
 
 use metrics::{Counter, counter, gauge};
 
@@ -24,9 +24,9 @@ pub struct Metrics {
     bytes: Counter,
     /// Copies that were not equal to their originals.
     pub differences: Counter,
-    /// Splits in service that were compared again, by what was found.
+    /// Splits in service that were compared again, by result.
     audits: [Counter; 3],
-    /// Splits that another worker had begun.
+    /// Splits that a worker continued after another one.
     pub takeovers: Counter,
 }
 
@@ -61,7 +61,7 @@ impl Metrics {
         counter.increment(1);
     }
 
-    /// How many splits of a table are in each state, and since when the oldest waits there for work.
+    /// Sets how many splits of a table are in each state, and how long the oldest one there has waited for work.
     pub(super) fn splits(&self, table: &TableName, queue: &Queue) {
         let oldest = queue.oldest(table);
         for state in State::ALL {

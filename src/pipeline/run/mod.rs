@@ -1,5 +1,5 @@
-//! What runs the stages: `service` is the thread, `runner` chooses splits from the `queue`, `work` takes one through its
-//! stages under its lease, `stage` is one split at one stage, `report` writes down how far it has come.
+//! Runs the stages: `service` is the thread, `runner` chooses splits from the `queue`, `work` takes one through its
+//! stages under its lease, `stage` is one split at one stage, `report` saves its progress.
 
 mod audits;
 pub mod metrics;

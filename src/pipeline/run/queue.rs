@@ -1,4 +1,5 @@
-//! What there is to do: splits that are not at their end, learnt from `wide_row` and nowhere else, the most read first.
+//! The work to do: splits that have not reached their end, learnt from `wide_row` and nowhere else. Those furthest
+//! along come first, then those read most.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use crate::wide_row::names::Version;
 use crate::wide_row::state::State;
 use crate::wide_row::store::{ChangedRow, ShardReading, SplitId, Store, StoreError};
 
-/// After trouble with one split; twice as long each time.
+/// Pause after the work on a split stopped early; it doubles each time.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_secs(300);
 
@@ -29,13 +30,13 @@ struct Shard {
 
 struct Waiting {
     state: State,
-    /// When it came into its state; milliseconds since 1970, like `due`.
+    /// When it entered its state, in milliseconds since 1970, like `due`.
     since: i64,
     due: i64,
-    /// Trouble makes it wait beyond that.
+    /// It also waits until then, if the work on it stopped early or another worker holds it.
     rests_until: Option<Instant>,
     pause: Duration,
-    /// How often in a row there was trouble.
+    /// How many times in a row the work on it stopped early.
     stopped: u32,
 }
 
@@ -53,7 +54,7 @@ impl Queue {
             let Next::ReadAbove(since) = shard.view.next(&polled) else {
                 continue;
             };
-            // In another epoch every row means something else.
+            // A new epoch changes the meaning of every row, so all of them are read.
             let is_known = shard.view.epoch() == polled.epoch;
             let since = if is_known { since } else { Version(0) };
             let mut rows = Vec::new();
@@ -61,7 +62,7 @@ impl Queue {
                 if let Some(state) = state_of(&row, &polled) {
                     shard.tally.set(&row.key, state);
                 }
-                // Millions of splits may be completed long ago.
+                // In a full read, rows without work are skipped: millions of splits may be completed.
                 if since != Version(0) || work_of(&row, &polled).is_some() {
                     rows.push(row);
                 }
@@ -78,7 +79,7 @@ impl Queue {
 
     fn learn(&mut self, table: &TableName, row: ChangedRow, shard: &ShardReading) {
         let work = work_of(&row, shard);
-        // Versions follow the clock.
+        // Versions follow the clock, in microseconds.
         let since = row.version.0 / 1000;
         let id = SplitId {
             table: table.clone(),
@@ -103,8 +104,8 @@ impl Queue {
         }
     }
 
-    /// The next split to work on, with its state and since when it is in it: of those begun the furthest, then the most
-    /// read.
+    /// The next split to work on, with its state and when it entered that state: the one furthest along, and among
+    /// equals the most read.
     pub(super) fn next(
         &self,
         is_free: impl Fn(&SplitId) -> bool,
@@ -119,7 +120,7 @@ impl Queue {
         first.map(|(id, waiting)| (id.clone(), waiting.state, waiting.since))
     }
 
-    /// It is left alone for a while.
+    /// Leaves the split alone for a while, longer each time.
     pub(super) fn rest(&mut self, id: &SplitId) {
         if let Some(waiting) = self.waiting.get_mut(id) {
             waiting.rests_until = Some(Instant::now() + waiting.pause);
@@ -128,24 +129,24 @@ impl Queue {
         }
     }
 
-    /// Another worker has it, and may be dead by then.
+    /// Another worker holds the split; after the pause, that worker may be dead.
     pub(super) fn wait(&mut self, id: &SplitId, pause: Duration) {
         if let Some(waiting) = self.waiting.get_mut(id) {
             waiting.rests_until = Some(Instant::now() + pause);
         }
     }
 
-    /// How often in a row there was trouble with it.
+    /// How many times in a row the work on the split stopped early.
     pub(super) fn stopped(&self, id: &SplitId) -> u32 {
         self.waiting.get(id).map_or(0, |waiting| waiting.stopped)
     }
 
-    /// A new generation of it begins; what follows is learnt from the store.
+    /// Removes a split whose next attempt begins; the queue learns from the store what follows.
     pub(super) fn forget(&mut self, id: &SplitId) {
         self.waiting.remove(id);
     }
 
-    /// The work on it has ended. What the store has told of it since it was begun stays.
+    /// Removes a split when the work on it has ended, unless the store has reported a change since the work began.
     pub(super) fn ended(&mut self, id: &SplitId, begun: i64) {
         let is_same = |waiting: &Waiting| waiting.since == begun;
         if self.waiting.get(id).is_some_and(is_same) {
@@ -153,13 +154,13 @@ impl Queue {
         }
     }
 
-    /// How many splits of a table are in each state.
+    /// The number of splits of a table in a state.
     pub(super) fn count(&self, table: &TableName, state: State) -> usize {
         let shards = self.shards.iter().filter(|((name, _), _)| name == table);
         shards.map(|(_, shard)| shard.tally.count(state)).sum()
     }
 
-    /// Since when the oldest of those that wait for work is in each state.
+    /// For each state, when the oldest split that waits for work entered it.
     pub(super) fn oldest(&self, table: &TableName) -> HashMap<State, i64> {
         let mut oldest = HashMap::new();
         for (id, waiting) in &self.waiting {
@@ -172,7 +173,7 @@ impl Queue {
     }
 }
 
-/// The state in which a split counts; one of an older epoch was taken out of service with its table.
+/// The state in which a split is counted; a split of an older epoch went out of service with its table.
 fn state_of(row: &ChangedRow, shard: &ShardReading) -> Option<State> {
     match row.row_epoch == shard.epoch {
         true => row.state,
@@ -180,7 +181,7 @@ fn state_of(row: &ChangedRow, shard: &ShardReading) -> Option<State> {
     }
 }
 
-/// What there is to do about a row, and since when or from when on.
+/// The state of a row that needs work, and the time from which the work is due.
 fn work_of(row: &ChangedRow, shard: &ShardReading) -> Option<(State, i64)> {
     if row.row_epoch != shard.epoch {
         return None;
@@ -190,14 +191,14 @@ fn work_of(row: &ChangedRow, shard: &ShardReading) -> Option<(State, i64)> {
         State::Detected | State::Planned | State::Guarded | State::Copying | State::Verifying => {
             Some((state, row.not_before.unwrap_or(0)))
         }
-        // A new attempt.
+        // A new attempt, if one is scheduled.
         State::Failed | State::Refused => Some((state, row.not_before?)),
-        // When a completed one is compared again is a matter of the audit: there may be millions of them.
+        // The audit finds completed splits that are due: there may be millions of completed ones.
         State::Completed | State::NotWide | State::Invalidated => None,
     }
 }
 
-/// What is begun comes before what is new: its guard costs writers something.
+/// Splits that have been begun come before new ones, because their guards cost writers something.
 fn rank(state: State) -> u8 {
     match state {
         State::Verifying => 5,

@@ -1,4 +1,4 @@
-//! How far a stage has come, written down now and then; and whether it may go on.
+//! Saves the progress of a stage now and then, and says whether the stage may go on.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use crate::wide_row::names::Generation;
 use crate::wide_row::state::{Progress, State};
 use crate::wide_row::store::{Lease, Leased, SplitId, Store, StoreError};
 
-/// What a crash may cost, about; and how often people who watch see something new.
+/// Interval between two saves: a crash costs about this much work, and operators see new progress this often.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// Why a stage ends before its end. Nothing is wrong with the split: somebody goes on with it.
+/// Why a stage stops early. Nothing is wrong with the split: the stage is resumed later.
 #[derive(Debug, thiserror::Error)]
 pub enum Halt {
-    #[error("another worker has it")]
+    #[error("the lease is lost, or the split has changed")]
     Lost,
     #[error("stopping")]
     Stopped,
@@ -24,9 +24,9 @@ pub enum Halt {
     Store(#[from] StoreError),
 }
 
-/// Hears of a stage how far it has come.
+/// Receives the progress of a stage.
 pub trait Reporting {
-    /// Whether the stage may go on. `checkpoint` is where it would.
+    /// Takes note of the progress; an error tells the stage to stop. `checkpoint` is where it would resume.
     fn progress(
         &self,
         counted: (u64, u64),
@@ -34,7 +34,7 @@ pub trait Reporting {
     ) -> impl Future<Output = Result<(), Halt>>;
 }
 
-/// Writes it down in the split that is worked on.
+/// Saves progress in the record of the split.
 pub struct Report<'a> {
     pub(super) store: &'a Store,
     pub(super) id: &'a SplitId,
@@ -47,7 +47,7 @@ pub struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// `began_at` is that of a stage which somebody else began.
+    /// `began_at` is when the stage began, if it is being resumed.
     pub(super) fn new(
         (store, id, lease): (&'a Store, &'a SplitId, &'a Lease),
         (state, generation): (State, Generation),
@@ -68,7 +68,7 @@ impl<'a> Report<'a> {
 }
 
 impl Reporting for Report<'_> {
-    /// Writes down how far it is, if that was not done lately.
+    /// Saves the progress, unless that was done recently.
     async fn progress(
         &self,
         (rows, bytes): (u64, u64),

@@ -1,4 +1,4 @@
-//! Runs the pipeline: follows what is to be done, works on as many splits at a time as it may, and stops cleanly.
+//! Runs the pipeline: follows the queue of splits, works on as many of them at a time as it may, and stops cleanly.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ use crate::wide_row::state::State;
 use crate::wide_row::store::{ClusterPatience, Detected, Found, SplitId, Store, StoreError};
 
 const CLEAN_UP_EVERY: Duration = Duration::from_secs(3600);
-/// Guards that wait for writes to end, beside the splits that are worked on.
+/// Maximum number of guards that wait for writes to end, in addition to the splits that are worked on.
 const GUARDS_AT_A_TIME: usize = 16;
 
 pub(super) struct Runner {
@@ -35,10 +35,10 @@ pub(super) struct Runner {
     pub(super) metrics: Rc<Metrics>,
     pub(super) reads: WideReads,
     pub(super) settings: Pipeline,
-    /// As many as splits may be read, copied or compared at a time.
+    /// One permit for each split that may be read, copied or compared at a time.
     pub(super) turns: Arc<Semaphore>,
     pub(super) patience: ClusterPatience,
-    /// Since a guard was published until no write can have missed it.
+    /// How long to wait after a guard was published, until no write can have missed it.
     pub(super) settle: Settle,
     pub(super) poll_interval: Duration,
     pub(super) worker: String,
@@ -46,7 +46,7 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    /// Until it is told to stop and every split under way has left its checkpoint.
+    /// Runs until it is told to stop and every split under way has saved its checkpoint.
     pub(super) async fn run(self) {
         let runner = Rc::new(self);
         let (mut queue, mut busy) = (Queue::default(), HashMap::new());
@@ -57,7 +57,7 @@ impl Runner {
         while !*stop.borrow() {
             for watched in runner.known.tables() {
                 if let Err(error) = runner.follow(&mut queue, &watched).await {
-                    tracing::debug!(%error, "what is to be split could not be read, trying again");
+                    tracing::debug!(%error, "could not read which splits need work, trying again");
                 }
             }
             runner.begin(&mut queue, &mut busy, &mut under_way).await;
@@ -74,7 +74,7 @@ impl Runner {
             runner.end(ended, &mut queue, &mut busy);
         }
         if auditing.await.is_err() {
-            tracing::error!("comparing splits again panicked; please report this");
+            tracing::error!("the audit of splits panicked; please report this");
         }
     }
 
@@ -88,7 +88,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Begins as many as may be under way.
+    /// Begins work on as many splits as may be under way.
     async fn begin(
         self: &Rc<Self>,
         queue: &mut Queue,
@@ -124,7 +124,7 @@ impl Runner {
         }
     }
 
-    /// The next attempt of one that has waited long enough.
+    /// Begins the next attempt at a split that has waited long enough.
     async fn begin_again(&self, id: &SplitId, queue: &mut Queue) {
         match self.store.detect(id, Found::default()).await {
             Ok(Detected::New(_) | Detected::Known | Detected::Retired) => queue.forget(id),
@@ -132,7 +132,7 @@ impl Runner {
         }
     }
 
-    /// Every hour, one bucket after the other: nobody waits for it.
+    /// Cleans up every hour, one bucket after the other: nobody waits for it.
     async fn clean_up(self: Rc<Self>) {
         loop {
             for watched in self.known.tables() {
@@ -174,7 +174,7 @@ impl Runner {
         Ok(())
     }
 
-    /// Of a table that may be gone.
+    /// Removes what is left of a table that may be gone.
     async fn remove_orphans(&self, table: &TableName, shards: u32) -> Result<(), StoreError> {
         let removed = orphans::remove_orphans(&self.store, table, shards, unix_millis()).await?;
         if removed != orphans::Removed::default() {
@@ -223,7 +223,8 @@ impl Runner {
         let (id, result) = match ended {
             Ok(ended) => ended,
             Err(error) => {
-                // Its lease expires; it stays among the busy ones of this process, so that it does not panic again and again.
+                // Its lease expires. The split stays in `busy`, so that this process does not panic on it again and
+                // again.
                 tracing::error!(%error, "the work on a split panicked; please report this");
                 return;
             }
@@ -231,11 +232,11 @@ impl Runner {
         let begun = busy.remove(&id).unwrap_or_default();
         match result {
             Ok(Worked::Done) => queue.ended(&id, begun),
-            // Whoever holds it may die any time.
+            // The worker that holds it may die at any time.
             Ok(Worked::Busy) => queue.wait(&id, self.settings.lease),
             Err(error) => {
                 if error.is_worth_telling() {
-                    tracing::warn!(table = %id.table, %error, "the work on a split stopped, and is tried again");
+                    tracing::warn!(table = %id.table, %error, "the work on a split stopped, and will be retried");
                 }
                 queue.rest(&id);
             }
@@ -243,7 +244,7 @@ impl Runner {
     }
 }
 
-/// Something may be begun or gone on with.
+/// Whether work on splits of this table may begin or continue.
 pub(super) fn is_worked_on(watched: &Watched) -> bool {
     let settings = watched.settings();
     let wanted = settings.mode == Mode::Serve && !settings.paused;

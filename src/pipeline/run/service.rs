@@ -1,4 +1,4 @@
-//! Runs the pipeline on a thread of its own, with connections of its own: nothing that it does holds up a session.
+//! Runs the pipeline on a thread of its own, with connections of its own, so that it never holds up a session.
 
 use std::io;
 use std::rc::Rc;
@@ -21,14 +21,14 @@ use crate::upstream::pool::{Pool, PoolConfig};
 use crate::wide_row::open::{open, until_done};
 use crate::wide_row::store::{ClusterPatience, Store, StoreError};
 
-/// The thread, for whoever started it.
+/// A handle to the thread of the pipeline.
 pub struct PipelineService {
     stop: watch::Sender<bool>,
     thread: JoinHandle<()>,
 }
 
 impl PipelineService {
-    /// `reads`: what is read most is split first.
+    /// `reads` tells which partitions are read most: they are split first.
     pub fn start(
         config: &Config,
         known: Arc<Known>,
@@ -50,12 +50,12 @@ impl PipelineService {
         Ok(Self { stop, thread })
     }
 
-    /// Begins nothing more; what is under way leaves its checkpoint.
+    /// Begins no more work; splits under way save their checkpoints.
     pub fn begin_to_stop(&self) {
         self.stop.send_replace(true);
     }
 
-    /// Blocks until all has stopped.
+    /// Blocks until the pipeline has stopped.
     pub fn stop(self) {
         self.begin_to_stop();
         if self.thread.join().is_err() {
@@ -92,7 +92,7 @@ impl Run {
         let patience = until_done(told, async || match store.read_patience().await {
             Err(StoreError::Refused(error)) => {
                 let patience = ClusterPatience::default();
-                tracing::warn!(%error, ?patience, "the cluster's timeouts may not be read, so Cassandra's defaults are taken");
+                tracing::warn!(%error, ?patience, "the cluster refuses to show its timeouts; using Cassandra's defaults");
                 Ok(patience)
             }
             other => other,
@@ -122,7 +122,7 @@ impl Run {
     }
 }
 
-/// For people who look at leases.
+/// The name of this worker in its leases, for operators who look at them.
 fn worker_name() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}:{}", host.trim(), std::process::id())

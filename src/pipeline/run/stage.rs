@@ -25,11 +25,11 @@ use crate::wide_row::names::Generation;
 use crate::wide_row::state::{PostSplitData, Progress, Step, Transition};
 use crate::wide_row::store::{Lease, Leased, Outcome, Split, SplitId, StoreError};
 
-/// How often a comparison says how far it is.
+/// Interval at which a comparison reports its progress.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
-/// What was refused or found narrow is looked at again at the earliest after a day.
+/// A partition that was refused or found narrow is looked at again after a day at the earliest.
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// The first pause after a failed attempt; each further one is twice as long.
+/// The first pause after a failed attempt; it doubles with each further failure.
 const BACK_OFF: Duration = Duration::from_secs(60);
 const BACK_OFF_MAX: Duration = Duration::from_secs(24 * 3600);
 
@@ -81,7 +81,7 @@ impl Stage<'_> {
                 return self.step(step, Some(open.closed_at)).await;
             }
             Verdict::Disordered => {
-                let reason = "its rows came in another order than they should";
+                let reason = "its rows did not come in clustering order";
                 return self.fail(reason.to_owned().into()).await;
             }
         }
@@ -90,8 +90,8 @@ impl Stage<'_> {
         self.step(Step::Plan(data), None).await
     }
 
-    /// A layout is written once: a plan that was read again after a crash finds that of the first one, whose boundaries
-    /// are as good.
+    /// Writes the layout, once per generation. A plan that is made again after a crash keeps the first layout, whose
+    /// boundaries are as good.
     async fn write_layout(&self, draft: &Draft) -> Result<(), WorkError> {
         let Work { store, .. } = self.work;
         if store.read_layout(&self.layout_id()).await?.is_some() {
@@ -110,7 +110,8 @@ impl Stage<'_> {
         Ok(store.write_layout(&layout).await?)
     }
 
-    /// Publishes the guard, by an LWT of our own even if it stands already: only then is it known since when.
+    /// Publishes the guard by an LWT of our own, even if the split is guarded already: only such an LWT tells since
+    /// when proxies can know of the guard.
     pub(super) async fn guard(&self) -> Result<(), WorkError> {
         fail_point::reached("guard.before");
         self.step(Step::Guard, None).await?;
@@ -140,7 +141,7 @@ impl Stage<'_> {
             schema: self.schema,
             partition: self.partition,
             layout: &layout,
-            // What has expired for a worker whose clock is ahead still lives for others.
+            // If this worker's clock is ahead, cells that have expired by its clock are still live for others.
             now: now_seconds().saturating_sub(closed::CLOCK_SKEW_SECONDS),
             newest_micros: closed::newest_allowed(
                 &self.work.table.settings,
@@ -183,14 +184,15 @@ impl Stage<'_> {
         }
     }
 
-    /// After the hint window, and then now and then: what a writer around the proxies, or a late hint, has changed is found.
+    /// Compares a split in service again, after the hint window and then at intervals, to find what a writer around the
+    /// proxies or a late hint has changed.
     pub(super) async fn verify_again(&self) -> Result<(), WorkError> {
         let layout = self.layout().await?;
         let (store, generation) = (self.work.store, self.split.standing.generation);
         let finding = self.compare(&layout).await?;
         match &finding {
             Finding::Equal(_) => self.next_audit(generation).await?,
-            // It was equal when it could still be read, and to read it now is what a split is for.
+            // The copy was equal when both sides could still be read, and splits are meant for just such partitions.
             Finding::Unreadable(reason) => {
                 tracing::warn!(table = %self.id.table, %reason, "a split in service cannot be compared any more");
                 self.next_audit(generation).await?;
@@ -224,7 +226,7 @@ impl Stage<'_> {
         }
     }
 
-    /// Compares both sides, and says meanwhile how far that is.
+    /// Compares both sides, and reports progress meanwhile.
     async fn compare(&self, layout: &Layout) -> Result<Finding, WorkError> {
         let from = self.checkpoint().and_then(Checked::read);
         let from = from.unwrap_or_default();
@@ -275,7 +277,7 @@ impl Stage<'_> {
         self.own_progress()?.checkpoint.as_deref()
     }
 
-    /// What was written down in this very stage.
+    /// The progress that was saved in this very stage.
     fn own_progress(&self) -> Option<&Progress> {
         let progress = self.split.progress.as_ref();
         progress.filter(|progress| progress.state == self.split.standing.state)
@@ -294,11 +296,12 @@ impl Stage<'_> {
         self.step(Step::Refuse(reason), Some(after(pause))).await
     }
 
-    /// Cassandra goes on refusing what this stage asks for; what it says might quote values.
+    /// Fails the split because Cassandra keeps refusing a request of this stage. The reason leaves out the server's own
+    /// text, which might quote values.
     pub(super) async fn fail_refused(&self, error: &PoolError) -> Result<(), WorkError> {
         let reason = format!(
-            "Cassandra goes on refusing a request of the worker ({error}): its role may lack a right on the original or on the \
-             split table (docs/security.md), or the split table is gone or was altered"
+            "Cassandra keeps refusing a request of the worker ({error}): its role may lack a permission on the original or \
+             on the split table (docs/security.md), or the split table was dropped or altered"
         );
         self.fail(reason.into()).await
     }
@@ -349,7 +352,7 @@ fn post_split_data(layout: &Layout, verified: &Verified) -> PostSplitData {
     }
 }
 
-/// When something that cannot be helped at once is looked at again.
+/// A day from now: when a split that was refused is looked at again.
 pub(super) fn in_a_day() -> i64 {
     after(DAY)
 }

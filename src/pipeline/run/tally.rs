@@ -1,4 +1,5 @@
-//! How many splits of a shard are in which state. Pure; a hash and a state are kept of each, which may be millions.
+//! Counts the splits of a shard by state. Pure. Of each split it keeps only a hash and a state, because there may be
+//! millions.
 
 use std::collections::HashMap;
 

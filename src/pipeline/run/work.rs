@@ -1,4 +1,5 @@
-//! One split from where it stands to its end: the stages in order, each from what the one before has left in `wide_row`.
+//! Takes one split from its present state to its end: the stages in order, each from what the one before left in
+//! `wide_row`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +20,11 @@ use crate::wide_row::clock::unix_millis;
 use crate::wide_row::state::{State, Step, Transition};
 use crate::wide_row::store::{ClusterPatience, Lease, Leased, Outcome, SplitId, Store, StoreError};
 
-/// What was refused so often in a row, with growing pauses in between, is refused for good.
+/// After this many stops in a row, with growing pauses in between, another refusal is taken as final.
 const REFUSALS_MAX: u32 = 3;
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where a split can be worked on.
+/// States in which a split can be worked on.
 pub const OPEN: [State; 6] = [
     State::Detected,
     State::Planned,
@@ -33,21 +34,21 @@ pub const OPEN: [State; 6] = [
     State::Completed,
 ];
 
-/// Why the work on a split stopped for now. Its state says where to go on.
+/// Why the work on a split stopped for now. The state of the split says where to resume.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkError {
     #[error("{0}")]
     Halt(#[from] Halt),
     #[error("{0}")]
     Request(#[from] PoolError),
-    #[error("the reply to a read of the original is not what was asked for")]
+    #[error("the reply to a read of the original does not match the request")]
     Unexpected,
     #[error("the table is being changed")]
     NoSchema,
 }
 
 impl WorkError {
-    /// Others, or a stop, are nobody's fault.
+    /// A lost lease, a stop and a table that is being changed are expected.
     pub(super) fn is_worth_telling(&self) -> bool {
         !matches!(
             self,
@@ -65,7 +66,7 @@ impl From<StoreError> for WorkError {
 /// What all splits of a table share while they are worked on.
 pub struct Table {
     pub settings: WatchedTable,
-    /// `None`: not known at the moment, or of a kind that cannot be split.
+    /// `None` if it is not known at the moment, or if the table cannot be split.
     pub schema: Option<Arc<TableSchema>>,
 }
 
@@ -75,22 +76,22 @@ pub struct Work<'a> {
     pub metrics: &'a Metrics,
     pub table: &'a Table,
     pub patience: ClusterPatience,
-    /// Since a guard was published until every write that did not see it is over.
+    /// How long to wait after a guard was published, until every write that missed it has ended.
     pub settle: Settle,
-    /// Since a comparison of a split in service until the next one; `None`: there is none.
+    /// Time between two comparisons of a split in service; `None` if there is no second one.
     pub audit_every: Option<Duration>,
     pub worker: &'a str,
     pub lease: Duration,
-    /// Who reads, copies or compares has one of these; who waits for writes to end does not.
+    /// A split that is read, copied or compared holds one of these permits; one that waits for writes to end does not.
     pub turns: &'a Arc<Semaphore>,
-    /// How often in a row it has stopped at its stage before.
+    /// How many times in a row the work has stopped at this stage before.
     pub stopped_before: u32,
-    /// Whether the next stage may begin: the table's mode can change, or somebody pauses it.
+    /// Whether the next stage may begin: the table's mode can change, or an operator can pause it.
     pub is_wanted: &'a dyn Fn() -> bool,
     pub stop: watch::Receiver<bool>,
 }
 
-/// What became of it.
+/// What became of the split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Worked {
     /// It has ended, is in service, or is out of service with its table.
@@ -100,7 +101,7 @@ pub enum Worked {
 }
 
 impl Work<'_> {
-    /// Takes the split as far as it goes.
+    /// Takes the split through its stages, as far as possible.
     pub async fn run(&self, id: &SplitId, turn: OwnedSemaphorePermit) -> Result<Worked, WorkError> {
         let leased = self
             .store
@@ -114,12 +115,13 @@ impl Work<'_> {
             lost = self.hold(id, &lease) => Err(lost.into()),
             () = self.out_of_time() => Err(Halt::Stopped.into()),
         };
-        // It expires by itself if this fails.
+        // The lease expires by itself if this fails.
         drop(self.store.release(id, &lease).await);
         result.map(|_| Worked::Done)
     }
 
-    /// What does not leave a checkpoint in time after a stop is cut off: that is no worse than a crash.
+    /// Returns some time after a stop. Work that has not saved a checkpoint by then is cut off, which is no worse than
+    /// a crash.
     async fn out_of_time(&self) {
         let mut stop = self.stop.clone();
         if stop.wait_for(|stop| *stop).await.is_err() {
@@ -142,7 +144,7 @@ impl Work<'_> {
         }
     }
 
-    /// Nodes that have not heard of a table yet refuse it, too, so the first refusals do not count.
+    /// Nodes also refuse a table that they have not heard of yet, so the first refusals do not count.
     fn gives_up(&self, error: &PoolError) -> bool {
         error.is_refused_for_good() && self.stopped_before >= REFUSALS_MAX
     }
@@ -172,7 +174,8 @@ impl Work<'_> {
                 partition: &partition,
                 split: &split,
             };
-            // At first sight it has a progress only if another worker began it; that of a completed one is long over.
+            // In the first round, progress means that the split was begun before; the progress of a completed split is
+            // old.
             let is_begun = split.progress.is_some() && split.standing.state != State::Completed;
             if !std::mem::replace(&mut met, true) && is_begun {
                 self.metrics.takeovers.increment(1);
@@ -181,7 +184,7 @@ impl Work<'_> {
                 turn = None;
             } else if turn.is_none() {
                 turn = self.turns.clone().acquire_owned().await.ok();
-                // That may have taken long.
+                // The wait may have been long, so read the split again.
                 continue;
             }
             let is_current = split.standing.row_epoch == split.standing.epoch;
@@ -208,7 +211,7 @@ impl Work<'_> {
 }
 
 impl Work<'_> {
-    /// A table without a schema is being changed, or has one that cannot be split.
+    /// Refuses the split if its table cannot be split. Otherwise a table without a schema is being changed.
     async fn refuse_unknown(&self, id: &SplitId, lease: &Lease) -> Result<State, WorkError> {
         let obstacle = self.store.obstacle(&id.table).await?;
         let reason = obstacle.ok_or(WorkError::NoSchema)?;

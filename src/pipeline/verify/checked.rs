@@ -1,22 +1,22 @@
-//! How far a comparison has come, and how that is kept for whoever goes on with it. Pure.
+//! The progress of a comparison, and the checkpoint from which another worker can resume it. Pure.
 
 use super::checksum::BYTES;
 use super::row::Key;
 use crate::protocol::types::{Cursor, Write};
 
-/// Changes whenever older checkpoints cannot be read; those begin again.
+/// Changes whenever older checkpoints can no longer be read; the comparison then starts over.
 const CHECKPOINT_VERSION: u8 = 1;
 
-/// What has been found equal so far, the lives of rows included.
+/// What has been found equal so far, including the lifetimes of rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Checked {
     pub row_count: u64,
     pub byte_count: u64,
     pub(super) cell_count: u64,
-    /// Everything up to this row; empty at the beginning.
+    /// The last row that was found equal; empty at the beginning.
     pub(super) last: Key,
     pub(super) checksum: [u8; BYTES],
-    /// Of the buckets that were begun.
+    /// Checksums of the buckets that were begun.
     pub(super) bucket_checksums: Vec<[u8; BYTES]>,
 }
 
@@ -39,7 +39,7 @@ impl Checked {
         out
     }
 
-    /// `None`: there is none, or it was written by another version; then all is compared from the beginning.
+    /// `None` if it is incomplete or another version wrote it; everything is then compared from the beginning.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let mut cursor = Cursor::new(bytes);
         if cursor.byte().ok()? != CHECKPOINT_VERSION {

@@ -1,6 +1,6 @@
-//! Checksums of rows: xxh3-128, each row's over the one before it, so that 16 bytes are all there is to keep. Pure.
+//! Checksums of rows: xxh3-128, each row chained to those before it, so that 16 bytes are all there is to keep. Pure.
 //!
-//! They are the same for the original and its copy, and whenever they are taken: expiries count, not what is left of a TTL.
+//! They are the same for the original and its copy, whenever they are taken: they cover expiries, not remaining TTLs.
 
 use twox_hash::XxHash3_128;
 
@@ -9,17 +9,17 @@ use crate::protocol::types::Write;
 
 pub(super) const BYTES: usize = 16;
 
-/// One of all rows, and one of each bucket.
+/// One checksum of all rows, and one of each bucket.
 #[derive(Debug, Default)]
 pub(super) struct Checksums {
     whole: [u8; BYTES],
     buckets: Vec<[u8; BYTES]>,
-    /// The row that is being added, kept for its memory.
+    /// Buffer for the row that is being added, kept to reuse its memory.
     row: Vec<u8>,
 }
 
 impl Checksums {
-    /// Goes on from what was taken before.
+    /// Resumes from earlier checksums.
     pub(super) fn from(whole: [u8; BYTES], buckets: Vec<[u8; BYTES]>) -> Self {
         let row = Vec::new();
         Self {
@@ -37,7 +37,7 @@ impl Checksums {
         self.buckets.push([0; BYTES]);
     }
 
-    /// `ttls` are those of all its cells, read at `now`.
+    /// `ttls` are the TTLs of all its cells, read at `now`.
     pub(super) fn add(&mut self, row: &Row<'_>, ttls: &[Option<i32>], now: i64) {
         self.row.clear();
         for value in &row.key {
@@ -62,7 +62,7 @@ impl Checksums {
     }
 }
 
-/// Of the row with the checksum before it at its end; leaves the row as it was.
+/// The checksum of the row followed by the checksum before it. Leaves the row as it was.
 fn chained(before: [u8; BYTES], row: &mut Vec<u8>) -> [u8; BYTES] {
     row.extend_from_slice(&before);
     let checksum = XxHash3_128::oneshot(row);

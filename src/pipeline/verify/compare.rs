@@ -4,10 +4,10 @@ use super::difference::DifferenceKind;
 use super::row::{Cells, Row};
 use crate::schema::TableSchema;
 
-/// What differs, and the column.
+/// What differs, and in which column.
 pub(super) type Found<'a> = (DifferenceKind, Option<&'a str>);
 
-/// The first difference between two rows with the same place in clustering order.
+/// The first difference between two rows at the same place in clustering order.
 pub(super) fn compare<'s>(
     schema: &'s TableSchema,
     original: &Row<'_>,
@@ -20,7 +20,7 @@ pub(super) fn compare<'s>(
     let found = pairs.zip(&schema.regulars).find_map(|((a, b), column)| {
         compare_cells(a, b).map(|kind| (kind, Some(column.name.as_str())))
     });
-    // Both have been selected alike; were they not, nothing could be said of them.
+    // Both sides are read with the same columns; if they were not, the rows could not be called equal.
     let is_whole = original.columns.len() == copy.columns.len();
     found.or((!is_whole).then_some((DifferenceKind::Value, None)))
 }

@@ -1,21 +1,22 @@
-//! What a copy has otherwise than its original. Pure.
+//! How a copy differs from its original. Pure.
 //!
-//! Names and numbers only: no message and no `Debug` shows a value or a key of the client's. Where it is the first row is told
-//! by [`Difference::first_row`] alone, for the control keyspace, which holds keys anyway.
+//! It shows names and numbers only: no message and no `Debug` contains a value or a key of a client. Only
+//! [`Difference::first_row`] names the row. It is for `narrows verify` and for the control keyspace, which holds keys
+//! anyway.
 
 use std::fmt;
 
 use crate::schema::{ClusteringColumn, CqlType};
 
-/// Long keys are cut.
+/// Number of bytes of a value that are shown; longer ones are cut.
 const SHOWN_BYTES_MAX: usize = 64;
 
-/// The first difference that stayed when both sides were read again.
+/// The first difference that persisted when both sides were read again.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Difference {
     pub bucket: usize,
     pub kind: DifferenceKind,
-    /// Where it is a matter of one column.
+    /// The column, if the difference is in one.
     pub column: Option<String>,
     /// The serialized clustering values of the row.
     pub key: Vec<Box<[u8]>>,
@@ -25,18 +26,18 @@ pub struct Difference {
 pub enum DifferenceKind {
     MissingRow,
     ExtraRow,
-    /// The same row to Cassandra, in other bytes.
+    /// The keys are equal to Cassandra, but have different bytes.
     Key,
     MissingCell,
     ExtraCell,
     Value,
     WriteTime,
     Expiry,
-    /// The row does not live as long when its cells are gone.
+    /// The row lives for a different time after its cells are gone.
     Marker,
-    /// Rows come in another order than the original's.
+    /// Rows are not in the clustering order of the original.
     Order,
-    /// A row lies in a bucket whose range it is not in.
+    /// A row lies in a bucket whose range does not include it.
     Boundary,
 }
 
@@ -44,22 +45,23 @@ impl DifferenceKind {
     fn text(self) -> &'static str {
         match self {
             Self::MissingRow => "a row is missing",
-            Self::ExtraRow => "there is a row that the original has not got",
-            Self::Key => "a row's key is written in other bytes",
+            Self::ExtraRow => "there is a row that the original does not have",
+            Self::Key => "a row's key has different bytes",
             Self::MissingCell => "a cell is missing",
-            Self::ExtraCell => "there is a cell that the original has not got",
+            Self::ExtraCell => "there is a cell that the original does not have",
             Self::Value => "a value differs",
             Self::WriteTime => "a write time differs",
             Self::Expiry => "an expiry differs",
-            Self::Marker => "a row outlives its cells for another time",
-            Self::Order => "rows are in another order",
-            Self::Boundary => "a row lies outside of its bucket's range",
+            Self::Marker => "a row outlives its cells for a different time",
+            Self::Order => "rows are in a different order",
+            Self::Boundary => "a row lies outside its bucket's range",
         }
     }
 }
 
 impl Difference {
-    /// `ts = 17`; `0x…` stands for the bytes of what is no whole number. Not for logs.
+    /// The clustering key as text, such as `ts = 17`. Only `int`, `bigint` and `timestamp` are shown as numbers, all
+    /// others as hex. Not for logs.
     pub fn first_row(&self, clustering: &[ClusteringColumn]) -> String {
         let each = clustering.iter().zip(&self.key);
         let each = each.map(|(clustering, value)| {
@@ -98,7 +100,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// A key is a client's data: only how many values it has is shown.
+/// A key is a client's data, so only the number of its values is shown.
 impl fmt::Debug for Difference {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("Difference")

@@ -1,9 +1,9 @@
 //! Proves that rows live as long in the copy as in the original.
 //!
-//! A row is there while its marker or one of its cells is. Cells tell when they expire, markers do not; so a row with no
-//! cell that stays is asked for at the moments that matter, which a read may choose: when its last cell is gone, in the far
-//! future, and, where its marker ends in between, in the second of that end and the one before.
-//! Nothing that was gone is there again later, so these moments say everything.
+//! A row is there while its marker or one of its cells is. Cells tell when they expire; markers do not. But a read may
+//! choose its second, so a row whose cells all expire is read at the moments that matter: when its last cell is gone,
+//! in the far future, and, if its marker ends in between, in the second of that end and the one before. A row that is
+//! gone does not come back later, so these moments say everything.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -16,26 +16,27 @@ use super::restriction::Restriction;
 use super::row::{Key, RowAt};
 use super::{Difference, DifferenceKind, VerifyError};
 
-/// The last second of Cassandra 4.1, where it is a signed int. Nothing expires later there, nor on 5.0 in its
-/// compatible modes.
+/// The last second of Cassandra 4.1, which counts seconds in a signed int. Nothing expires later there, nor on 5.0 in
+/// its compatibility modes.
 const FAR: u32 = i32::MAX.cast_unsigned();
-/// The last second of 5.0, where it is unsigned. Before that it is a second of 1969, in which every row that was there in
-/// 2038 is there, too: so it is asked for such rows only, and answered rightly by both.
+/// The last second of 5.0, which counts them in an unsigned int. Earlier versions take it for a second of 1969, in
+/// which every row that was there in 2038 is there, too. So only such rows are read at this second, and every version
+/// answers correctly.
 const FARTHEST: u32 = u32::MAX - 1;
 
-/// Reads of single rows under way at a time, and of short runs of rows.
+/// Maximum number of concurrent reads of single rows, and of short runs of rows.
 const CONCURRENCY: usize = 16;
 const PAGE_ROWS: i32 = 2000;
-/// Where only one row in so many is asked for, they are read one by one.
+/// If no more than one row in this many is wanted, the rows are read one by one.
 const SPARSE: usize = 8;
 
-/// A row with no cell that stays.
+/// A row whose cells, if it has any, all expire.
 #[derive(Debug)]
 pub(super) struct Mortal {
     pub(super) key: Key,
-    /// Its place among the rows that are looked at together.
+    /// Its place among the rows that are checked together.
     pub(super) place: usize,
-    /// When its last cell expires; it may have none, and is there now.
+    /// When its last cell expires; if it has none, when it was read.
     pub(super) until: u32,
 }
 
@@ -47,7 +48,7 @@ pub(super) struct Lifetimes<'r, 'a> {
 type Rows<'m> = Vec<&'m Mortal>;
 
 impl Lifetimes<'_, '_> {
-    /// The rows are of one bucket and in clustering order.
+    /// Checks rows of one bucket, in clustering order.
     pub(super) async fn check(&self, rows: &[Mortal]) -> Result<(), VerifyError> {
         let (far, near) = self.divide(rows.iter().collect(), FAR).await?;
         let (_, late) = self.divide(far, FARTHEST).await?;
@@ -55,7 +56,7 @@ impl Lifetimes<'_, '_> {
         self.check_ends(late, FAR, FARTHEST).await
     }
 
-    /// Of rows that are gone at `end`: whether they end with their cells, and otherwise when.
+    /// Checks rows that are gone at `end`: whether they end with their cells, and if not, when.
     async fn check_ends(&self, rows: Rows<'_>, start: u32, end: u32) -> Result<(), VerifyError> {
         let asked = |row: &Mortal| row.until.max(start);
         let runs: Vec<Rows<'_>> = rows
@@ -75,8 +76,8 @@ impl Lifetimes<'_, '_> {
         }
     }
 
-    /// Of rows that are there at `alive` and gone at `gone`: finds the second in the copy, and holds the original to it.
-    /// Rows with one end are followed together.
+    /// Checks rows that are there at `alive` and gone at `gone`: finds the second in which they end in the copy, and
+    /// checks that they end in the same second in the original. Rows that end together are followed together.
     async fn check_markers(
         &self,
         rows: Rows<'_>,
@@ -104,7 +105,8 @@ impl Lifetimes<'_, '_> {
         Ok(())
     }
 
-    /// Which rows are there at a moment and which are not: the same ones on both sides, or there is a difference.
+    /// Divides rows into those that are there at a moment and those that are not. It is a difference if the two sides
+    /// do not agree.
     async fn divide<'m>(
         &self,
         rows: Rows<'m>,
@@ -133,18 +135,18 @@ impl Lifetimes<'_, '_> {
         };
         match self.keys(side, &ranges, at).await {
             Ok(found) => Ok(rows.iter().map(|row| found.contains(&row.key)).collect()),
-            // What lies between these rows may be too much to read, while each of them has been read before.
+            // There may be too much to read between these rows, while each of them has been read before.
             Err(error) if error.is_about_size() => self.visible_one_by_one(side, rows, at).await,
             Err(error) => Err(error),
         }
     }
 
-    /// The reads that find all of these rows and few others.
+    /// The reads that find all of these rows and few others; `None` if the rows should be read one by one.
     fn ranges(&self, rows: &[&Mortal]) -> Option<Vec<Restriction>> {
         let clustering = &self.reader.schema().clustering;
         let (first, last) = (rows.first()?, rows.last()?);
         let span = last.place.saturating_sub(first.place);
-        // Rows between two keys are up to so many reads.
+        // Rows between two keys take up to this many reads.
         if rows.len() < 2 * clustering.len() || span / rows.len() >= SPARSE {
             return None;
         }
@@ -201,7 +203,8 @@ impl Lifetimes<'_, '_> {
         Ok(found)
     }
 
-    /// Whether the row is there, once both sides say the same. A moment that has passed meanwhile is nobody's any more.
+    /// Whether the row is there, once both sides agree. If the moment has passed meanwhile, the row is read at the
+    /// present one, because expired cells may be compacted away on one side only.
     async fn settled(&self, row: &Mortal, at: u32) -> Result<bool, VerifyError> {
         let began = tokio::time::Instant::now();
         for wait in self.reader.verification.patience.reread {
@@ -224,7 +227,7 @@ impl Lifetimes<'_, '_> {
     }
 }
 
-/// Those that are there, and those that are not.
+/// The rows that are there, and those that are not.
 fn parted<'m>(rows: Rows<'m>, there: &[bool]) -> (Rows<'m>, Rows<'m>) {
     let (yes, no): (Vec<_>, Vec<_>) = rows.into_iter().zip(there).partition(|(_, there)| **there);
     let rows = |pairs: Vec<(&'m Mortal, &bool)>| pairs.into_iter().map(|(row, _)| row).collect();

@@ -1,8 +1,8 @@
 //! Verify: proves that the buckets of one generation hold exactly what the original partition holds.
 //!
 //! It streams both sides in clustering order and compares every cell with its write time and expiry, every row's place,
-//! and how long rows live. It shares no code with the copier, so that one mistake cannot be made twice. It writes nothing,
-//! and keeps a page of each side however large the partition is.
+//! and how long rows live. It shares no code with the copier but the requests and the halving of ranges, so that one
+//! mistake cannot be made twice. It writes nothing, and holds one page of each side, however large the partition is.
 
 mod checked;
 mod checksum;
@@ -35,25 +35,25 @@ use crate::wide_row::layout::Layout;
 /// One generation to be proven.
 pub struct Verification<'a> {
     pub requests: &'a Requests,
-    /// The original's.
+    /// Schema of the original.
     pub schema: &'a TableSchema,
     pub key: &'a PartitionKey,
     pub layout: &'a Layout,
     /// The seconds since 1970 at which both sides are read.
     pub now: i32,
     pub patience: Patience,
-    /// Where to go on; its default is the beginning.
+    /// Where to resume; the default is the beginning.
     pub from: Checked,
     /// Called now and then with what has been found equal so far.
     pub progress: &'a dyn Fn(&Checked),
 }
 
-/// How long verify waits for things to pass.
+/// How long verify waits for temporary trouble to pass.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// When a row that differs is read again, counted from when it was seen.
+    /// When a row that differs is read again, counted from when the difference was seen.
     pub reread: [Duration; 3],
-    /// Before a read that failed is tried again; longer each time.
+    /// Pause before a failed read is retried; longer each time.
     pub retry: Duration,
 }
 
@@ -71,7 +71,7 @@ impl Default for Patience {
 pub struct Verified {
     pub row_count: u64,
     pub cell_count: u64,
-    /// Of clustering values and cells.
+    /// Bytes of clustering values and cells.
     pub byte_count: u64,
     pub checksum: [u8; 16],
     pub bucket_checksums: Vec<[u8; 16]>,
@@ -83,25 +83,25 @@ pub enum VerifyError {
     Differs(Difference),
     #[error("a read failed: {0}")]
     Request(#[from] PoolError),
-    #[error("the partition key is not one of this table")]
+    #[error("the partition key does not fit this table")]
     Key,
     #[error("the layout's buckets do not follow each other in clustering order")]
     Layout,
-    #[error("rows come in an order that is not known")]
+    #[error("the rows are not in a known clustering order")]
     Order,
     #[error("a reply was not understood")]
     NotUnderstood,
 }
 
 impl Verification<'_> {
-    /// Everything is equal, or what differs first.
+    /// Returns what both sides hold if they are equal, or else the first difference.
     pub async fn run(&self) -> Result<Verified, VerifyError> {
         self.check_layout()?;
         let reader = Reader::new(self)?;
         Pass::new(&reader).run().await
     }
 
-    /// Every boundary is a whole key, behind the one before it.
+    /// Checks that every boundary is a whole clustering key, and comes after the one before it.
     fn check_layout(&self) -> Result<(), VerifyError> {
         let boundaries = self.layout.buckets.get(1..).ok_or(VerifyError::Layout)?;
         let columns = self.schema.clustering.len();

@@ -1,4 +1,4 @@
-//! One pass over both sides: every row of the original against the bucket that must hold it, and nothing besides.
+//! One pass over both sides: every row of the original must be in its bucket, and nothing else may be there.
 
 use std::cmp::Ordering;
 
@@ -13,22 +13,22 @@ use super::row::{Key, Row, RowAt};
 use super::stream::Stream;
 use super::{Checked, Difference, DifferenceKind, Verified, VerifyError, order};
 
-/// How many rows' lifetimes are looked at together. In the future most of their cells may be tombstones to the one who
-/// reads them, and a read with very many of those fails.
+/// How many rows and cells have their lifetimes checked together. To a read at a future second, most of their cells may
+/// be tombstones, and a read with too many tombstones fails.
 const CHUNK_ROWS: usize = 1000;
 const CHUNK_CELLS: usize = 20_000;
 
 pub(super) struct Pass<'r, 'a> {
     reader: &'r Reader<'a>,
     checksums: Checksums,
-    /// Its counts are of all rows so far, the rest is as of the end of a chunk.
+    /// Its counts cover all rows so far; the rest is as of the end of a chunk.
     found: Checked,
     /// The last row that was found equal.
     last: Option<RowAt>,
     chunk: Chunk,
 }
 
-/// Rows whose lifetimes have not been looked at yet, all of one bucket.
+/// Rows whose lifetimes have not been checked yet, all of one bucket.
 #[derive(Default)]
 struct Chunk {
     row_count: usize,
@@ -36,7 +36,7 @@ struct Chunk {
     mortals: Vec<Mortal>,
 }
 
-/// What is next on the two sides.
+/// What comes next on the two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Next {
     Nothing,
@@ -168,7 +168,7 @@ impl<'r, 'a> Pass<'r, 'a> {
         })
     }
 
-    /// Before the bucket's range, in it, or behind it.
+    /// Whether the row is before the bucket's range, in it, or after it.
     fn place(&self, bucket: usize, row: &Row<'_>) -> Result<Ordering, VerifyError> {
         let buckets = &self.reader.verification.layout.buckets;
         let against = |number: usize| {
@@ -209,7 +209,7 @@ impl<'r, 'a> Pass<'r, 'a> {
         }
     }
 
-    /// Reads a row again on both sides, some times; what then differs still is the difference.
+    /// Reads a row again on both sides, several times. If they still differ, that is the difference.
     async fn settle(
         &mut self,
         bucket: usize,
@@ -249,7 +249,7 @@ impl<'r, 'a> Pass<'r, 'a> {
         }))
     }
 
-    /// Counts a row that is the same on both sides, read at this moment.
+    /// Counts a row that is the same on both sides, read at the second `at`.
     async fn accept(&mut self, bucket: usize, row: &RowAt, at: u32) -> Result<(), VerifyError> {
         self.last = Some(row.clone());
         let row = self.read(row)?;
@@ -281,7 +281,7 @@ impl<'r, 'a> Pass<'r, 'a> {
     }
 }
 
-/// Where to begin; a checkpoint that cannot be one of this layout is as good as none.
+/// Where to begin. A checkpoint that does not fit this layout is ignored.
 fn beginning(reader: &Reader<'_>) -> Checked {
     let from = &reader.verification.from;
     let buckets = 1..=reader.verification.layout.buckets.len();
@@ -294,7 +294,7 @@ fn beginning(reader: &Reader<'_>) -> Checked {
 }
 
 impl Chunk {
-    /// A row with a cell that stays is there for ever on both sides, whatever its marker is.
+    /// A row with a cell that never expires is there for ever on both sides, whatever its marker is.
     fn add(&mut self, row: &Row<'_>, ttls: &[Option<i32>], at: u32) {
         if ttls.iter().all(Option::is_some) {
             let longest = ttls.iter().flatten().max().copied().unwrap_or(0);

@@ -1,6 +1,7 @@
-//! Reads either side: the original partition, or one bucket of its copy. Everything at ALL.
+//! Reads either side: the original partition, or one bucket of its copy.
 //!
-//! ALL, since a row that only one replica has is a row; and read repair then leaves it on all of them.
+//! Every read is at consistency level ALL: a row that only one replica has counts, too, and read repair then brings it
+//! to all of them.
 
 use std::rc::Rc;
 
@@ -17,9 +18,9 @@ use crate::statement::quoted;
 use crate::upstream::pool::{PoolError, SubRead};
 
 const ALL: u16 = 0x0005;
-/// How often a read is tried that failed for reasons that pass.
+/// Maximum number of attempts at a read that fails for temporary reasons.
 const ATTEMPTS_MAX: u32 = 5;
-/// A page that is too much for the cluster is asked for again this much smaller.
+/// Factor by which a page shrinks if it was too much for the cluster.
 const SHRINK: i32 = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +47,7 @@ pub(super) struct Ask<'r> {
     pub(super) at: u32,
     pub(super) page_size: i32,
     pub(super) paging_state: Option<&'r [u8]>,
-    /// About how much comes back.
+    /// Approximate size of the reply.
     pub(super) bytes: usize,
 }
 
@@ -72,7 +73,8 @@ impl<'a> Reader<'a> {
         self.verification.now.cast_unsigned()
     }
 
-    /// The same for rows that are read again: what has expired since may be compacted away on one side only.
+    /// The second at which rows are read again: the present one, because cells that have expired since may be compacted
+    /// away on one side only.
     pub(super) fn later(&self) -> u32 {
         let passed = u32::try_from(self.began.elapsed().as_secs()).unwrap_or(u32::MAX);
         self.now().saturating_add(passed)
@@ -82,8 +84,8 @@ impl<'a> Reader<'a> {
         self.verification.schema
     }
 
-    /// One page, asked for again where the failure may pass, and in smaller pages where it may be their size. Who asked
-    /// for a page of what is too much to be read asks for less.
+    /// Reads one page. It is retried if the failure may be temporary, with a smaller page if the size may be the cause.
+    /// If a page has too many tombstones, the caller must ask for a shorter range.
     pub(super) async fn page(&self, ask: Ask<'_>) -> Result<Block, VerifyError> {
         let mut ask = ask;
         let mut attempts = 0;
@@ -183,7 +185,7 @@ impl<'a> Reader<'a> {
             Side::Original => None,
             Side::Bucket(number) => {
                 let generation = self.verification.layout.generation.0;
-                // Layouts have at most a few thousand.
+                // Layouts have at most a few thousand buckets.
                 let number = i32::try_from(number).unwrap_or(i32::MAX);
                 Some([generation.to_be_bytes(), number.to_be_bytes()])
             }
@@ -199,7 +201,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The values of a serialized partition key with so many columns.
+/// The values of a serialized partition key with this many columns.
 fn components(key: &PartitionKey, columns: usize) -> Option<Vec<&[u8]>> {
     if columns == 1 {
         return Some(vec![key.bytes()]);
@@ -217,12 +219,12 @@ fn components(key: &PartitionKey, columns: usize) -> Option<Vec<&[u8]>> {
 }
 
 impl VerifyError {
-    /// Whether less to read might have been read.
+    /// Whether a smaller read might have succeeded.
     pub(super) fn is_about_size(&self) -> bool {
         remedy(self) == Remedy::Shrink || self.is_too_much()
     }
 
-    /// Whether there were too many tombstones to be read over, in however small pages.
+    /// Whether there were too many tombstones for a page of any size.
     pub(super) fn is_too_much(&self) -> bool {
         remedy(self) == Remedy::Shorten
     }
@@ -233,21 +235,21 @@ enum Remedy {
     Wait,
     /// A smaller page of the same rows.
     Shrink,
-    /// A page of fewer rows, and of what lies between them.
+    /// A shorter range, with fewer rows and less between them.
     Shorten,
     None,
 }
 
-/// What may help after an error: unavailable, overloaded and bootstrapping pass, and a full cache of prepared statements
-/// takes a new one when it is asked often enough; timeouts of reads may be a matter of how much there is to read, and
-/// failures of how many tombstones there are to read over.
+/// What may help after an error. Unavailable, overloaded and bootstrapping are temporary, and a full cache of prepared
+/// statements accepts a new one after some attempts. A read timeout may be due to the amount of data, and a read
+/// failure to the number of tombstones.
 fn remedy(error: &VerifyError) -> Remedy {
     let VerifyError::Request(error) = error else {
         return Remedy::None;
     };
     match error {
         error if error.is_too_much() => Remedy::Shorten,
-        // A reply that is larger than a message may be ends the connection, too.
+        // A reply that is too large for one message ends the connection, too.
         PoolError::Timeout(_) | PoolError::Broken(_) => Remedy::Shrink,
         PoolError::Refused { code, .. } => match code {
             0x1200 => Remedy::Shrink,

@@ -1,7 +1,7 @@
-//! Which rows of a partition are read: all, one, a stretch, or those between two keys, as CQL says it. Pure.
+//! Which rows of a partition to read, in CQL: all, one, a stretch, or those between two keys. Pure.
 //!
-//! CQL compares tuples by value and not in clustering order, so that rows between two keys are several reads: one for
-//! each prefix where one of the keys turns off.
+//! CQL compares tuples by value and not in clustering order, so rows between two keys take several reads: one for each
+//! prefix of either key that is longer than their common prefix, and one for the rows in between.
 
 use std::cmp::Ordering;
 
@@ -25,7 +25,7 @@ impl Restriction {
         one
     }
 
-    /// The rows behind one value of the first column and up to another, in clustering order.
+    /// The rows after one value of the first clustering column and up to another, in clustering order.
     pub(super) fn stretch(
         clustering: &[ClusteringColumn],
         behind: Option<&[u8]>,
@@ -43,13 +43,13 @@ impl Restriction {
         stretch
     }
 
-    /// The rows from one key to another, both included, in clustering order. `None`: it cannot be said of these keys.
+    /// The rows from one key to another, both included, in clustering order. `None` if these keys do not allow it.
     pub(super) fn between(
         clustering: &[ClusteringColumn],
         from: &Key,
         to: &Key,
     ) -> Option<Vec<Self>> {
-        // What an empty value means as a bound is Cassandra's secret.
+        // It is not known how Cassandra treats an empty value as a bound.
         if from.iter().chain(to).any(|value| value.is_empty()) {
             return None;
         }
@@ -138,7 +138,7 @@ impl Bound {
     }
 }
 
-/// The first column in which the keys differ; they must be whole and in order.
+/// The first column in which the keys differ; `None` unless they are whole and in order.
 fn turning_point(clustering: &[ClusteringColumn], from: &Key, to: &Key) -> Option<usize> {
     if from.len() != clustering.len() || to.len() != clustering.len() {
         return None;

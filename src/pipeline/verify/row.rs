@@ -7,7 +7,7 @@ use crate::protocol::types::Cursor;
 use crate::rewrite::rows::Page;
 use crate::schema::{CqlType, TableSchema};
 
-/// The serialized clustering values of a row, kept.
+/// The serialized clustering values of a row, owned.
 pub(super) type Key = Vec<Box<[u8]>>;
 
 /// Value, write time, TTL.
@@ -20,12 +20,12 @@ pub(super) struct Block {
     column_count: usize,
     rows: Vec<Range<usize>>,
     pub(super) paging_state: Option<Vec<u8>>,
-    /// How many rows were asked for.
+    /// Number of rows that were asked for.
     pub(super) page_size: i32,
 }
 
 impl Block {
-    /// From the message of a RESULT with so many columns; `None` if it is none.
+    /// Reads the body of a RESULT with this many columns; `None` if it is something else.
     pub(super) fn read(body: Vec<u8>, column_count: usize, page_size: i32) -> Option<Self> {
         let page = Page::read(&body).filter(|page| page.column_count == column_count)?;
         let paging_state = page.paging_state.map(<[u8]>::to_vec);
@@ -64,7 +64,7 @@ impl Block {
     }
 }
 
-/// One row of a page that is still there.
+/// One row of a page, which it keeps in memory.
 #[derive(Debug, Clone)]
 pub(super) struct RowAt {
     block: Rc<Block>,
@@ -72,7 +72,7 @@ pub(super) struct RowAt {
 }
 
 impl RowAt {
-    /// `None`: a key value is null, or the columns are not those of the table.
+    /// `None` if a key value is null, or the columns are not those of the table.
     pub(super) fn read(&self, clustering: usize) -> Option<Row<'_>> {
         let mut cursor = Cursor::new(self.block.body.get(self.range.clone())?);
         let mut values = Vec::with_capacity(self.block.column_count);
@@ -102,7 +102,7 @@ pub(super) struct Row<'a> {
     pub(super) columns: Vec<Cells<'a>>,
 }
 
-/// What a column of a row holds: one cell, or those of a map or set, whose times come as lists.
+/// What a column of a row holds: one cell, or the cells of a map or set, whose write times and TTLs come as lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cells<'a> {
     pub(super) value: Option<&'a [u8]>,
@@ -121,7 +121,8 @@ impl Row<'_> {
         keys + values.map(<[u8]>::len).sum::<usize>()
     }
 
-    /// Every cell's TTL, `None` for one that does not expire. `None` where this is not a row of the table.
+    /// The TTL of every cell, `None` for one that does not expire. The result is `None` if this is not a row of the
+    /// table.
     pub(super) fn ttls(&self, schema: &TableSchema) -> Option<Vec<Option<i32>>> {
         let mut all = Vec::new();
         if self.columns.len() != schema.regulars.len() {
@@ -142,7 +143,7 @@ impl Cells<'_> {
     fn listed_ttls(&self) -> Option<Vec<Option<i32>>> {
         let mut written = Cursor::new(self.written?);
         let count = written.count("elements").ok()?;
-        // A time takes four bytes at least, so that no count can promise more than there is.
+        // A write time takes at least four bytes, so no count can promise more than there is.
         if count > written.rest().len() / 4 {
             return None;
         }
@@ -159,7 +160,7 @@ impl Cells<'_> {
     }
 }
 
-/// `None`: it is there and no int.
+/// `None` if there is a value that is not an int.
 fn optional_int(bytes: Option<&[u8]>) -> Option<Option<i32>> {
     match bytes {
         None => Some(None),

@@ -1,7 +1,7 @@
-//! The rows of one side in clustering order, page by page; a page is kept, and the next one is asked for meanwhile.
+//! The rows of one side in clustering order, page by page. One page is kept, and the next is requested meanwhile.
 //!
-//! Where the original has more tombstones than a read may meet, it is read in stretches of the first clustering column,
-//! each beginning right behind the one before.
+//! Where the original has more tombstones than a read may scan, it is read in stretches of the first clustering column,
+//! each beginning right after the one before.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -17,13 +17,13 @@ use super::{Difference, DifferenceKind, VerifyError, order};
 use crate::protocol::Version;
 use crate::rewrite::native::{Mark, NativeState, UNLIMITED};
 
-/// Before it is known how large rows are.
+/// Page size before the size of rows is known.
 const ROWS_FIRST: i32 = 32;
 const ROWS_MAX: i32 = 1000;
-/// A page grows by this much at most, since the next rows may be larger.
+/// Factor by which a page may grow at most, since the next rows may be larger.
 const GROWTH_MAX: i32 = 8;
 
-/// A page that was asked for before it is needed.
+/// A page that is requested before it is needed.
 type Ahead<'r> = MaybeDone<LocalBoxFuture<'r, Result<Block, VerifyError>>>;
 
 pub(super) struct Stream<'r, 'a> {
@@ -32,14 +32,14 @@ pub(super) struct Stream<'r, 'a> {
     at: u32,
     stretch: Stretch,
     block: Option<Rc<Block>>,
-    /// The first row of the page that has not been looked at.
+    /// Index of the first row of the page that has not been returned yet.
     next: usize,
     paging_state: Option<Vec<u8>>,
     page_size: i32,
     ahead: Option<Ahead<'r>>,
     current: Option<RowAt>,
     previous: Option<RowAt>,
-    /// Of the row that it was opened behind, the first value.
+    /// The first clustering value of the row after which the stream was opened.
     behind: Option<Box<[u8]>>,
 }
 
@@ -61,7 +61,7 @@ impl<'r, 'a> Stream<'r, 'a> {
         }
     }
 
-    /// From right behind a row; from the beginning where there is none.
+    /// Starts right after a row, or at the beginning if `key` is empty.
     pub(super) fn behind(self, key: &Key) -> Result<Self, VerifyError> {
         let columns = self.reader.schema().clustering.len();
         let paging_state = match key.is_empty() {
@@ -75,7 +75,7 @@ impl<'r, 'a> Stream<'r, 'a> {
         })
     }
 
-    /// The next row; stays where it is.
+    /// The next row, without advancing.
     pub(super) async fn peek(&mut self) -> Result<Option<RowAt>, VerifyError> {
         if self.current.is_none() {
             self.current = self.load().await?;
@@ -131,8 +131,8 @@ impl<'r, 'a> Stream<'r, 'a> {
         Ok(())
     }
 
-    /// Sends the request for the next page, and leaves the answer to whoever turns to it. Where requests go one at a time
-    /// nobody may be asked for what is not awaited: it would keep the turn of others.
+    /// Sends the request for the next page; the reply is awaited when the page is turned. Not where requests go one at
+    /// a time: a request that nobody awaits would keep others from their turn.
     async fn ask_ahead(&mut self) {
         let requests = self.reader.verification.requests;
         if self.paging_state.is_none() || !requests.go_side_by_side() {
@@ -147,7 +147,7 @@ impl<'r, 'a> Stream<'r, 'a> {
         self.ahead = Some(ahead);
     }
 
-    /// The page that follows; it borrows nothing of the stream.
+    /// Reads the next page; the future borrows nothing from the stream.
     fn page(&self) -> impl Future<Output = Result<Block, VerifyError>> + use<'r, 'a> {
         let (reader, side, at, page_size) = (self.reader, self.side, self.at, self.page_size);
         let restriction = self.stretch.restriction(reader.schema());
@@ -167,14 +167,14 @@ impl<'r, 'a> Stream<'r, 'a> {
         }
     }
 
-    /// Whether there is a shorter stretch to be read.
+    /// Shortens the stretch; `false` if there is no shorter one.
     fn shorten(&mut self) -> Result<bool, VerifyError> {
         let schema = self.reader.schema();
         let previous = self.previous.as_ref();
         let read = previous.map(|row| row.read(schema.clustering.len()));
         let read = read.map(|row| row.ok_or(VerifyError::NotUnderstood));
         let read = read.transpose()?;
-        // Within a stretch the next page begins behind the last row; a new one begins behind the stretch before.
+        // Within a stretch, the next page begins after the last row; a new stretch begins after the one before.
         let last = read.as_ref().and_then(|row| row.key.first().copied());
         let last = last.or(self.behind.as_deref());
         let last = last.filter(|_| self.paging_state.is_some());
@@ -182,7 +182,8 @@ impl<'r, 'a> Stream<'r, 'a> {
         Ok(self.stretch.shorten(schema, buckets, last))
     }
 
-    /// Two tables with different orders would otherwise pass, since each row is where it is asked for.
+    /// Without this check, two tables with different clustering orders could pass, since a read of a single row finds
+    /// it in either.
     fn check_order(&self) -> Result<(), VerifyError> {
         let (Some(previous), Some(current)) = (&self.previous, &self.current) else {
             return Ok(());
@@ -219,10 +220,10 @@ fn state_behind(key: &Key, columns: usize) -> Option<Vec<u8>> {
 async fn awaited(mut ahead: Ahead<'_>) -> Result<Block, VerifyError> {
     (&mut ahead).await;
     let page = Pin::new(&mut ahead).take_output();
-    page.expect("what was awaited is done, and is taken once")
+    page.expect("the page was awaited, and is taken once")
 }
 
-/// As many rows as make a page of about so many bytes if the next ones are as large as these were.
+/// The number of rows that make a page of about `page_bytes`, if the next rows are as large as these were.
 fn next_page_size(
     page_size: i32,
     (row_count, byte_count): (usize, usize),

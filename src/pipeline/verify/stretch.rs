@@ -1,14 +1,14 @@
-//! Which part of a partition is being read where it cannot be read as a whole. Pure.
+//! The part of a partition that is being read, where it cannot be read as a whole. Pure.
 //!
-//! Stretches are cut by values of the first clustering column, and each begins right behind the one before: whatever the
-//! values are, together they are the partition.
+//! Stretches are cut at values of the first clustering column, and each begins right after the one before. Whatever the
+//! values are, together they cover the partition.
 
 use super::restriction::Restriction;
 use crate::pipeline::original::ranges;
 use crate::schema::bucket::Bucket;
 use crate::schema::{CqlType, TableSchema};
 
-/// Both ends are in clustering order; without any it is the whole partition.
+/// Both ends are in clustering order; without ends, it is the whole partition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Stretch {
     behind: Option<Vec<u8>>,
@@ -24,7 +24,7 @@ impl Stretch {
         )
     }
 
-    /// To the next stretch, which is longer. `false`: this was the last one.
+    /// Moves to the next stretch, which is longer. `false` if this was the last one.
     pub(super) fn go_on(&mut self, schema: &TableSchema) -> bool {
         let Some(read) = self.up_to.take() else {
             return false;
@@ -37,8 +37,8 @@ impl Stretch {
         true
     }
 
-    /// Ends the stretch sooner: with the bucket, or half-way there. `last`: of the row that was read last in this stretch.
-    /// `false`: there is nothing shorter.
+    /// Ends the stretch sooner: where the bucket ends, or half-way. `last` is the first clustering value of the row
+    /// that was read last in this stretch. `false` if there is no shorter stretch.
     pub(super) fn shorten(
         &mut self,
         schema: &TableSchema,
@@ -76,7 +76,7 @@ fn is_behind(cql_type: &CqlType, descending: bool, value: &[u8], from: Option<&[
     let order = |from| crate::schema::order::compare(cql_type, value, from);
     let order = from.map(order);
     match order {
-        // What an empty value means as a bound is Cassandra's secret.
+        // It is not known how Cassandra treats an empty value as a bound.
         _ if value.is_empty() => false,
         None => true,
         Some(order) => order.is_some_and(|order| order.is_gt() != descending && order.is_ne()),

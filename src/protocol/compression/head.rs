@@ -1,11 +1,11 @@
-//! The beginning of a compressed body, from as much of it as has arrived. Nothing is checked beyond what is needed to stay
-//! in bounds: where the input makes no sense, the head ends.
+//! Decompresses the beginning of a body from the bytes that have arrived. It checks only what it must to stay in
+//! bounds: the head ends where the input is invalid.
 
 use super::Compression;
 
 impl Compression {
-    /// How long the body of a v3 or v4 frame is uncompressed, and up to `limit` bytes of its beginning. `None` while not
-    /// even the length is there.
+    /// The uncompressed length of a v3 or v4 frame's body, and up to `limit` bytes of its beginning. `None` until the
+    /// length has arrived.
     pub fn head(self, body: &[u8], limit: usize) -> Option<(u32, Vec<u8>)> {
         let mut input = Input(body);
         let mut out = Head {
@@ -24,13 +24,13 @@ impl Compression {
                 length
             }
         };
-        // The last literal or copy may say more than the length does.
+        // The last literal or copy may exceed the stated length.
         out.bytes.truncate(length as usize);
         Some((length, out.bytes))
     }
 }
 
-/// Literals and a copy. `None`: the end of the input, or enough.
+/// Literals and a copy. `None`: the input has ended or is invalid, or the head is full.
 fn lz4_sequence(input: &mut Input<'_>, out: &mut Head) -> Option<()> {
     const COPY_MIN: usize = 4;
     let token = input.byte()?;
@@ -97,8 +97,8 @@ impl Input<'_> {
         Some(number)
     }
 
-    /// Four bits; all of them set are followed by bytes to add, up to one that is not full. Where the input ends among
-    /// them, the length is that much at least.
+    /// A length that begins with these four bits. If all are set, bytes to add follow, the last of which is not 255. If
+    /// the input ends among them, the result is a lower bound.
     fn lz4_length(&mut self, bits: u8) -> usize {
         let mut length = usize::from(bits);
         let mut goes_on = bits == 0x0F;
@@ -128,7 +128,7 @@ impl Head {
         (now == length).then_some(())
     }
 
-    /// A copy may reach into what it is just writing.
+    /// A copy may overlap the bytes that it writes.
     fn copy(&mut self, offset: usize, length: usize) -> Option<()> {
         let from = self.bytes.len().checked_sub(offset)?;
         for at in from..from + length.min(self.room()) {

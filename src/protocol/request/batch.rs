@@ -1,4 +1,5 @@
-//! BATCH (native_protocol_v5 §4.1.7): texts and prepared ids, each with its values; and one of our own in v5, written.
+//! BATCH (native_protocol_v5 §4.1.7): reads those of clients, whose statements are texts or prepared ids with values,
+//! and writes our own in v5.
 
 use std::borrow::Cow;
 
@@ -27,14 +28,14 @@ pub fn first_unknown_id<'a>(
     Ok(unknown)
 }
 
-/// The values of one statement, read when they are asked for.
+/// The values of one statement, read on demand.
 pub struct Values<'a> {
     count: u16,
     first: Cursor<'a>,
 }
 
 impl<'a> Values<'a> {
-    /// In the form in which QUERY and EXECUTE give theirs; in a batch none has a name.
+    /// Returns the values in the same form as those of QUERY and EXECUTE; in a batch none has a name.
     pub fn read(&self) -> Result<Vec<(Option<&'a str>, Value<'a>)>, ProtocolError> {
         let mut cursor = self.first.clone();
         let value = |_| Ok((None, cursor.value()?));
@@ -42,7 +43,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Shows every statement with its values; returns a cursor behind the last.
+/// Shows every statement with its values; returns a cursor after the last.
 pub fn each<'a>(
     mut message: Cursor<'a>,
     mut show: impl FnMut(Statement<'a>, Values<'a>),
@@ -65,8 +66,8 @@ pub fn each<'a>(
     Ok(message)
 }
 
-/// What the batch says of itself, from what [`each`] returned: what follows its statements is what follows the values of
-/// a QUERY.
+/// The parameters of the batch itself, read from the cursor that [`each`] returned. They have the same layout as those
+/// of a QUERY without values.
 pub fn parameters(version: Version, mut rest: Cursor<'_>) -> Result<Parameters<'_>, ProtocolError> {
     Parameters::read(version, &mut rest)
 }
@@ -81,7 +82,7 @@ pub struct OwnBatch {
 const UNLOGGED: u8 = 1;
 
 impl OwnBatch {
-    /// Adds a prepared statement; `false`: no more fit.
+    /// Adds a prepared statement; `false` if it does not fit.
     pub fn push(&mut self, id: &[u8], values: &[Value<'_>]) -> bool {
         let (Some(count), Ok(length)) = (self.count.checked_add(1), u16::try_from(values.len()))
         else {

@@ -1,16 +1,16 @@
-//! EXECUTE (native_protocol_v5 §4.1.6): a client's, read; and one of our own in v5, written.
+//! EXECUTE (native_protocol_v5 §4.1.6): reads those of clients, and writes our own in v5.
 
 use super::parameters::{Parameters, flag};
 use crate::protocol::ProtocolError;
 use crate::protocol::header::{self, BODY_BYTES_MAX, Version};
 use crate::protocol::types::{Cursor, Value, Write};
 
-/// The prepared id; leaves the cursor behind it.
+/// The prepared id; leaves the cursor after it.
 pub fn id<'a>(message: &mut Cursor<'a>) -> Result<&'a [u8], ProtocolError> {
     message.short_bytes()
 }
 
-/// The id of the result's metadata that the client knows (v5 only); the cursor stands behind the statement's id.
+/// The id of the result metadata that the client knows (v5 only). The cursor must be after the statement's id.
 pub fn result_metadata_id<'a>(
     version: Version,
     mut after_id: Cursor<'a>,
@@ -21,7 +21,7 @@ pub fn result_metadata_id<'a>(
     }
 }
 
-/// The parameters; the cursor stands behind the id.
+/// The query parameters. The cursor must be after the statement's id.
 pub fn parameters<'a>(
     version: Version,
     mut after_id: Cursor<'a>,
@@ -32,7 +32,7 @@ pub fn parameters<'a>(
     Parameters::read(version, &mut after_id)
 }
 
-/// An EXECUTE of our own in v5: everything but the ids of the statement.
+/// An EXECUTE of our own in v5, without the statement's ids.
 #[derive(Debug, Clone, Default)]
 pub struct SubRead<'a> {
     /// In the order of the statement's markers.
@@ -80,7 +80,7 @@ impl SubRead<'_> {
         body.put_short(self.consistency);
         let flags = self.query_flags();
         match version {
-            // What only v5 has is in none of these bits; a client of v3 or v4 has not asked for it either.
+            // Flags that do not fit this byte exist only in v5, so a v3 or v4 client has not set them.
             Version::V3 | Version::V4 => body.put_byte((flags & 0xFF) as u8),
             Version::V5 => body.put_int(flags.cast_signed()),
         }
@@ -123,7 +123,7 @@ impl SubRead<'_> {
         set.fold(0, |all, (_, bit)| all | bit)
     }
 
-    /// That everything fits its notation; returns how many values there are.
+    /// Checks that everything fits its notation; returns the number of values.
     fn check(&self, id: &[u8], result_metadata_id: &[u8]) -> Result<u16, ProtocolError> {
         let keyspace = self.keyspace.map_or(0, str::len);
         for length in [id.len(), result_metadata_id.len(), keyspace] {
@@ -136,7 +136,7 @@ impl SubRead<'_> {
         let state = self.paging_state.map_or(0, <[u8]>::len);
         let payload = self.custom_payload.map_or(0, <[u8]>::len);
         let total = values.fold(state.saturating_add(payload), usize::saturating_add);
-        // What else there is is short.
+        // Everything else is short.
         within(total, BODY_BYTES_MAX - (256 << 10))?;
         let count = self.values.len();
         within(count, usize::from(u16::MAX)).map(|()| count as u16)

@@ -10,7 +10,7 @@ use super::ProtocolError;
 use super::header::{Header, Version, flag};
 use super::types::Cursor;
 
-/// The message inside a request's body, behind its custom payload (native_protocol_v4 §2.2).
+/// The message in a request's body, after the custom payload (native_protocol_v4 §2.2).
 pub fn message<'a>(header: Header, body: &'a [u8]) -> Result<Cursor<'a>, ProtocolError> {
     let mut cursor = Cursor::new(body);
     let has_payload = Version::from_byte(header.version) >= Some(Version::V4);

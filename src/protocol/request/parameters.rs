@@ -21,7 +21,7 @@ pub(super) mod flag {
     pub(in crate::protocol::request) const NOW_IN_SECONDS: u32 = 0x100;
 }
 
-/// What the proxy reads of them.
+/// The parameters that the proxy reads.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Parameters<'a> {
     pub consistency: u16,
@@ -39,7 +39,7 @@ pub struct Parameters<'a> {
     places: Places,
 }
 
-/// How much of the message stands behind its parts, there or not.
+/// Number of bytes that follow each of these parts in the message, whether the part is present or not.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Places {
     flags: usize,
@@ -96,7 +96,8 @@ impl<'a> Parameters<'a> {
         Ok(parameters)
     }
 
-    /// The body that these were read from, with another page. `None`: they were read from another body.
+    /// Copies the body from which these were read, with another page size and paging state. `None` if they were read
+    /// from another body.
     pub fn with_page(
         &self,
         version: Version,

@@ -6,11 +6,11 @@ use crate::protocol::header::Version;
 use crate::protocol::types::{Cursor, Write};
 use crate::protocol::{ProtocolError, request::parameters::CONSISTENCY_ONE};
 
-/// The flag of PREPARE (v5) and of query parameters (v5) that says which keyspace unqualified names are in.
+/// Flag of PREPARE (v5): the message names the keyspace of unqualified names.
 const PREPARE_KEYSPACE: i32 = 0x01;
 
-/// The text of a QUERY or PREPARE; leaves the cursor at what follows. Cassandra replaces what is not UTF-8 and goes on,
-/// so we must see the same text.
+/// The text of a QUERY or PREPARE; leaves the cursor after it. Cassandra replaces invalid UTF-8 and goes on, so we do
+/// the same to see the text that it sees.
 pub fn text<'a>(message: &mut Cursor<'a>) -> Result<Cow<'a, str>, ProtocolError> {
     let length = message.count("long string")?;
     Ok(String::from_utf8_lossy(
@@ -18,7 +18,7 @@ pub fn text<'a>(message: &mut Cursor<'a>) -> Result<Cow<'a, str>, ProtocolError>
     ))
 }
 
-/// The keyspace that a PREPARE names itself (v5 only); the cursor stands behind the text.
+/// The keyspace that a PREPARE names (v5 only). The cursor must be after the text.
 pub fn prepare_keyspace<'a>(
     version: Version,
     mut after_text: Cursor<'a>,
@@ -29,7 +29,7 @@ pub fn prepare_keyspace<'a>(
     after_text.string().map(Some)
 }
 
-/// The body of a PREPARE of our own. Before v5 it is prepared in the keyspace of the connection, whatever is asked.
+/// The body of a PREPARE of our own. Before v5, `keyspace` is ignored: the statement is prepared in the connection's.
 pub fn encode_prepare(version: Version, text: &str, keyspace: Option<&str>) -> Vec<u8> {
     let mut body = Vec::with_capacity(text.len() + 10);
     body.put_long_string(text);

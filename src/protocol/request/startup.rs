@@ -1,9 +1,9 @@
-//! STARTUP (native_protocol_v5 §4.1.1): a map of options, of which the proxy needs one and forwards all.
+//! STARTUP (native_protocol_v5 §4.1.1): a map of options. The proxy reads only COMPRESSION, and forwards them all.
 
 use crate::protocol::types::{Cursor, Write};
 use crate::protocol::{Compression, ProtocolError};
 
-/// The compression asked for. `None`: none, or one that no server knows (which then refuses the STARTUP).
+/// The requested compression. `None`: none, or an unknown one, for which the server refuses the STARTUP.
 pub fn compression(mut message: Cursor<'_>) -> Result<Option<Compression>, ProtocolError> {
     let options = message.string_map()?;
     let asked = options.iter().find(|(key, _)| *key == "COMPRESSION");

@@ -1,4 +1,4 @@
-//! ERROR (native_protocol_v5 §9): written for what Narrows refuses, read for what upstream says to us.
+//! ERROR (native_protocol_v5 §9): written when Narrows refuses a request, read when upstream reports an error.
 
 use crate::protocol::ProtocolError;
 use crate::protocol::types::{Cursor, Write};
@@ -16,7 +16,7 @@ pub enum ErrorCode {
 }
 
 pub fn encode(code: ErrorCode, text: &str) -> Vec<u8> {
-    // A `[string]` has a short length, and a text may quote what a client sent.
+    // The length of a `[string]` is a `[short]`, and the text may quote what a client sent.
     let text = &text[..text.floor_char_boundary(TEXT_BYTES_MAX)];
     let mut body = Vec::with_capacity(text.len() + 6);
     body.put_int(code as i32);
@@ -24,9 +24,9 @@ pub fn encode(code: ErrorCode, text: &str) -> Vec<u8> {
     body
 }
 
-/// UNPREPARED names the id that is unknown; drivers then prepare it and try again.
+/// UNPREPARED names the unknown id; drivers then prepare the statement and try again.
 pub fn unprepared(id: &[u8]) -> Vec<u8> {
-    // Real ids are an MD5; whatever else a client makes up is named by its beginning.
+    // A real id is an MD5 hash. Of a longer one that a client made up, the text shows only the beginning.
     let hex: String = id
         .iter()
         .take(16)
@@ -41,18 +41,18 @@ pub fn unprepared(id: &[u8]) -> Vec<u8> {
     body
 }
 
-/// WRITE_TIMEOUT: whether the write took place is not known. `SIMPLE` is the kind of write that no driver repeats by itself.
+/// WRITE_TIMEOUT: the outcome of the write is unknown. `SIMPLE` is the write type that no driver retries by itself.
 pub fn write_timeout(consistency: u16, text: &str) -> Vec<u8> {
     let mut body = encode(ErrorCode::WriteTimeout, text);
     body.put_short(consistency);
-    // Replicas that have acknowledged it, and that were waited for.
+    // Number of replicas that acknowledged the write, then number of replicas that were required.
     body.put_int(0);
     body.put_int(1);
     body.put_string("SIMPLE");
     body
 }
 
-/// The refusal of a version, worded as Cassandra words it: drivers read the list to choose another.
+/// Refuses a protocol version in Cassandra's words: drivers read the list to choose another.
 pub fn unsupported_version(version: u8) -> Vec<u8> {
     let text = format!(
         "Invalid or unsupported protocol version ({version}); supported versions are (3/v3, 4/v4, 5/v5)"
@@ -63,16 +63,16 @@ pub fn unsupported_version(version: u8) -> Vec<u8> {
 /// Why replicas failed a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadFailure {
-    /// They met more tombstones than they may.
+    /// They scanned more tombstones than they may.
     Tombstones,
-    /// There was more to read than they may.
+    /// The read exceeded a size threshold.
     Size,
-    /// A damaged file, a fault of the server, whatever else.
+    /// Anything else, such as a damaged file or a server error.
     Other,
 }
 
-/// From the text of a READ_FAILURE: in v5 the reason has a field of its own (native_protocol_v5 §9), but the text names it in
-/// every version.
+/// Finds the reason in the text of a READ_FAILURE. v5 has a field for it (native_protocol_v5 §9), but the text names it
+/// in every version.
 pub fn read_failure(text: &str) -> ReadFailure {
     const TOMBSTONES: [&str; 2] = [
         "READ_TOO_MANY_TOMBSTONES",
@@ -93,7 +93,7 @@ pub fn read_failure(text: &str) -> ReadFailure {
     }
 }
 
-/// Code and text of an error that upstream sent us.
+/// Code and text of an error from upstream.
 pub fn read(mut message: Cursor<'_>) -> Result<(i32, &str), ProtocolError> {
     Ok((message.int()?, message.string()?))
 }

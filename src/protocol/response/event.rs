@@ -16,9 +16,9 @@ pub enum Event<'a> {
         change: &'a str,
         address: SocketAddr,
     },
-    /// A table was made, altered or dropped.
+    /// A table was created, altered or dropped.
     Table { keyspace: &'a str, table: &'a str },
-    /// Anything else of the schema: keyspaces, types, functions, aggregates.
+    /// Any other schema change: keyspaces, types, functions, aggregates.
     Schema,
     /// An event type this version does not know.
     Other,
@@ -40,7 +40,7 @@ pub fn read<'a>(mut message: Cursor<'a>) -> Result<Event<'a>, ProtocolError> {
     }
 }
 
-/// What changed, what kind of thing it is, and its names: the same in v3, v4 and v5.
+/// Kind of change, kind of target, and the target's names: the layout is the same in v3, v4 and v5.
 fn read_schema<'a>(mut message: Cursor<'a>) -> Result<Event<'a>, ProtocolError> {
     let _change = message.string()?;
     Ok(match message.string()? {
@@ -52,7 +52,7 @@ fn read_schema<'a>(mut message: Cursor<'a>) -> Result<Event<'a>, ProtocolError> 
     })
 }
 
-/// A node event with another address.
+/// The body of a node event with this address.
 pub fn encode_node(kind: &str, change: &str, address: SocketAddr) -> Vec<u8> {
     let mut body = Vec::new();
     body.put_string(kind);

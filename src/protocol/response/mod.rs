@@ -9,12 +9,12 @@ use super::ProtocolError;
 use super::header::{Header, flag};
 use super::types::Cursor;
 
-/// The message inside a response's body, behind trace id, warnings and custom payload (native_protocol_v5 §2.2).
+/// The message in a response's body, after trace id, warnings and custom payload (native_protocol_v5 §2.2).
 pub fn message<'a>(header: Header, body: &'a [u8]) -> Result<Cursor<'a>, ProtocolError> {
     Ok(warnings_and_message(header, body)?.1)
 }
 
-/// The same with the warnings.
+/// The warnings, and the message as [`message`] returns it.
 pub fn warnings_and_message<'a>(
     header: Header,
     body: &'a [u8],
@@ -33,7 +33,7 @@ pub fn warnings_and_message<'a>(
     Ok((warnings, cursor))
 }
 
-/// How many bytes stand before the message.
+/// Number of bytes before the message.
 pub fn prefix_length(header: Header, body: &[u8]) -> Result<usize, ProtocolError> {
     Ok(body.len() - message(header, body)?.rest().len())
 }

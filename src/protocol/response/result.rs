@@ -20,7 +20,7 @@ pub(crate) mod metadata_flag {
 /// One row: a value per column, `None` for null.
 pub type Row = Vec<Option<Vec<u8>>>;
 
-/// A Rows result taken apart. `metadata` is kept as bytes, so that it goes back as upstream wrote it.
+/// A parsed Rows result. `metadata` is kept as bytes, so that it can be sent back as upstream wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rows {
     /// `<metadata>` without a paging state.
@@ -31,7 +31,7 @@ pub struct Rows {
     pub rows: Vec<Row>,
 }
 
-/// The id of a prepared statement, and everything that PREPARED says about its columns.
+/// The id of a prepared statement, and the rest of the PREPARED reply, which describes its columns.
 pub type Prepared<'a> = (&'a [u8], &'a [u8]);
 
 /// Reads a PREPARED result. `None`: another kind of result.
@@ -43,7 +43,7 @@ pub fn prepared(header: Header, body: &[u8]) -> Result<Option<Prepared<'_>>, Pro
     prepared_message(message.rest())
 }
 
-/// The same from the message of a RESULT.
+/// Like [`prepared`], from the message of a RESULT.
 pub fn prepared_message(message: &[u8]) -> Result<Option<Prepared<'_>>, ProtocolError> {
     let mut message = Cursor::new(message);
     if message.int()? != kind::PREPARED {
@@ -53,7 +53,7 @@ pub fn prepared_message(message: &[u8]) -> Result<Option<Prepared<'_>>, Protocol
     Ok(Some((id, message.rest())))
 }
 
-/// What a v5 PREPARED reply says behind the id.
+/// The columns that a v5 PREPARED reply describes after the id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PreparedColumns<'a> {
     pub result_metadata_id: &'a [u8],
@@ -62,7 +62,7 @@ pub struct PreparedColumns<'a> {
 }
 
 impl<'a> PreparedColumns<'a> {
-    /// Reads what follows the id of a v5 PREPARED reply.
+    /// Reads the rest of a v5 PREPARED reply, after the id.
     pub fn read(after_id: &'a [u8]) -> Result<Self, ProtocolError> {
         let mut message = Cursor::new(after_id);
         let result_metadata_id = message.short_bytes()?;
@@ -79,14 +79,14 @@ impl<'a> PreparedColumns<'a> {
     }
 }
 
-/// Whether a message is Rows whose columns are not those that were prepared.
+/// Whether a message is Rows whose columns have changed since the statement was prepared.
 pub fn has_changed_metadata(message: &[u8]) -> Result<bool, ProtocolError> {
     let mut message = Cursor::new(message);
     Ok(message.int()? == kind::ROWS && message.int()? & metadata_flag::METADATA_CHANGED != 0)
 }
 
 impl Rows {
-    /// Reads a Rows result; the cursor stands behind the kind.
+    /// Reads a Rows result. The cursor must be after the kind.
     pub fn read(message: &mut Cursor<'_>) -> Result<Self, ProtocolError> {
         let flags = message.int()?;
         let column_count = message.count("column count")?;
@@ -100,7 +100,7 @@ impl Rows {
         let names = read_columns(message, flags, column_count)?;
         metadata.extend_from_slice(&rest.rest()[..rest.rest().len() - message.rest().len()]);
         let count = message.count("row count")?;
-        // Without columns a row has no bytes, and a count alone must not cost memory.
+        // A row without columns has no bytes, and a row count alone must not cost memory.
         let count = if column_count == 0 { 0 } else { count };
         let mut rows = Vec::new();
         for _ in 0..count {
@@ -141,7 +141,7 @@ pub fn value<'a>(names: &[String], row: &'a Row, name: &str) -> Option<&'a [u8]>
     row.get(index)?.as_deref()
 }
 
-/// The names of a result's columns, from behind its paging state; empty under NO_METADATA.
+/// Reads the names of a result's columns, starting after its paging state; empty under NO_METADATA.
 pub(crate) fn read_columns(
     message: &mut Cursor<'_>,
     flags: i32,
@@ -170,7 +170,7 @@ pub(crate) fn read_columns(
     Ok(names)
 }
 
-/// Types nest by value; nobody nests them this deep, and recursion has an end.
+/// Maximum nesting of types, to bound the recursion. Real types are not this deep.
 pub(crate) const TYPE_DEPTH_MAX: usize = 64;
 
 /// Steps over an `[option]` that names a type.

@@ -1,12 +1,12 @@
-//! SUPPORTED (native_protocol_v5 §4.2.4): upstream's own, less what Narrows does not speak.
+//! SUPPORTED (native_protocol_v5 §4.2.4): upstream's reply, without the options that Narrows does not support.
 
 use crate::protocol::types::{Cursor, Write};
 use crate::protocol::{Compression, ProtocolError};
 
 const VERSIONS: [&str; 3] = ["3/v3", "4/v4", "5/v5"];
 
-/// Rewrites the options: compressions and versions are cut to ours, and `SCYLLA_…` options go, since a shard-aware
-/// driver would choose source ports that mean nothing behind a proxy.
+/// Keeps only the compressions and versions that Narrows supports. Drops `SCYLLA_…` options, since a shard-aware driver
+/// would choose source ports that mean nothing behind a proxy.
 pub fn restrict(mut message: Cursor<'_>) -> Result<Vec<u8>, ProtocolError> {
     let mut options = message.string_multimap()?;
     options.retain(|(key, _)| !key.starts_with("SCYLLA_"));

@@ -28,7 +28,7 @@ use crate::proxy::wire::{Stage, Wire};
 use crate::schema::names::PartitionKey;
 use crate::statement::{Shape, touches};
 
-/// Writes at a time on one connection that wait until splits are retired.
+/// Maximum number of writes per connection that wait until splits are retired.
 const LATE_MAX: usize = 4096;
 /// The keys of a write in flight may take this much memory before they count against the budget.
 const KEYS_FREE_BYTES: usize = 64 << 10;
@@ -90,7 +90,7 @@ impl WriteChecker {
             let BatchStatement {
                 concern, anywhere, ..
             } = statement;
-            // Listed again below: a statement that may write anything has a long list.
+            // Not kept, because the list of a statement that may write anything is long. `gather` makes it again.
             let tables = concern.written(known);
             if let Some(decision) = self.hold_if_stale(concern, &tables) {
                 return Ok(decision);
@@ -101,7 +101,7 @@ impl WriteChecker {
             all.join(concern);
         }
         if !all.is_write() {
-            // It is to Cassandra's own tables.
+            // It writes only Cassandra's own tables.
             return Ok(Decision::Forward);
         }
         let anywhere = is_short.then(|| Arc::new(all_anywhere));
@@ -146,7 +146,7 @@ impl WriteChecker {
 
     /// A write waits while the knowledge about its tables is stale.
     fn hold_if_stale(&self, concern: &Concern, tables: &[Arc<Watched>]) -> Option<Decision> {
-        // Upstream may let the client in before we see that it has, and nothing can be asked on this connection meanwhile.
+        // Upstream may accept the client before we see its reply, and until then we can ask nothing on this connection.
         if self.wire.stage.get() != Stage::Established && concern.is_write() {
             return Some(Decision::refuse(ErrorCode::Protocol, TOO_EARLY));
         }
@@ -225,7 +225,7 @@ struct BatchStatement<'a> {
     said: Said<'a>,
     values: batch::Values<'a>,
     concern: Arc<Concern>,
-    /// The tables if upstream runs a text in another keyspace than the connection's.
+    /// The tables of a text if upstream runs it in a keyspace other than the connection's.
     anywhere: Option<Arc<Concern>>,
 }
 

@@ -58,7 +58,8 @@ impl Touching<'_> {
             Concern::Changes(how, _) => whole(*how),
             Concern::DropsKeyspace(_) => whole(Change::Drop),
             concern => {
-                // A batch without statements, or with too many to list their tables, may be for none of them.
+                // A batch without statements, or with too many to list its tables, concerns all watched tables here,
+                // and may write none of them.
                 let is_any = *concern == Concern::WritesAnything;
                 let is_clear = |written: &Arc<Written>| is_any || written.names_table();
                 let written = |schema: &_| self.source.written(schema).filter(is_clear);

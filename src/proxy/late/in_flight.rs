@@ -37,15 +37,15 @@ pub(in crate::proxy) struct InFlight {
     retirer: Arc<Retirer>,
     /// The client's rights, if there are roles. An unknown outcome retires nothing that the client may not write.
     rights: Option<Rc<Rights>>,
-    /// Memory for an unusual amount of keys.
+    /// Memory that is reserved for a late write, or for unusually many keys.
     _room: Option<Reserved>,
 }
 
-/// A write whose reply has arrived, and which the client has not seen yet.
+/// A write whose reply has arrived, but has not been sent to the client yet.
 pub(in crate::proxy) struct Replied {
     pub(in crate::proxy) in_flight: Box<InFlight>,
     pub(in crate::proxy) reply: Envelope,
-    /// A session that drains waits for it.
+    /// A draining session waits until this is dropped.
     pub(in crate::proxy) held: Held,
 }
 
@@ -113,7 +113,7 @@ impl InFlight {
 
     /// Whether the reply may pass unchanged. If so, the outcome is settled.
     pub(in crate::proxy) fn passes(&mut self, known: &Known, header: Header, body: &[u8]) -> bool {
-        // In this order: what is fresh here is older than what is looked up below.
+        // The order matters: the list that is used below must be at least as new as the one that is found fresh here.
         let is_fresh = known.catalog.age() == Age::Fresh;
         self.named.add_newcomers(known, &mut self.touched);
         self.learn_right(header, body);
@@ -164,7 +164,7 @@ impl InFlight {
             .is_none_or(|rights| rights.has_written(name))
     }
 
-    /// Its reply waits until the nodes agree on the schema.
+    /// Whether the reply waits until the nodes agree on the schema.
     pub(super) fn changes_schema(&self) -> bool {
         matches!(
             self.kind,
@@ -189,7 +189,7 @@ impl InFlight {
             Outcome::Done => self.check(known).await,
             Outcome::Unknown => {
                 self.end_what_is_guarded().await;
-                // The rest is for whoever drops this.
+                // `drop` reports the rest.
                 return reply;
             }
         };
@@ -224,7 +224,7 @@ impl InFlight {
         Ok(())
     }
 
-    /// Looks up again what the write touches, with the knowledge of now.
+    /// Looks up again what the write touches, with current knowledge.
     fn look_up(&mut self, known: &Known) {
         self.touched = std::mem::take(&mut self.touched).refreshed(known);
         self.named.add_newcomers(known, &mut self.touched);
@@ -240,17 +240,18 @@ impl InFlight {
                     self.retirer.release(watched, suspects, policy).await?;
                 }
                 if self.is_at_any() {
-                    // It may be nowhere but in a hint.
+                    // The write may exist only as a hint.
                     self.retirer.leave_alone(watched, keys.clone()).await?;
                 }
                 Ok(())
             }
             Keys::Unknown | Keys::NoSchema if self.is_at_any() => {
-                // It may be nowhere but in a hint, and nobody knows of which partition: none may be split.
+                // The write may exist only as a hint, and its partition is unknown: no partition may be split.
                 tracing::error!(
                     table = %watched.name(),
-                    "which partitions a write at consistency ANY touches cannot be told: all splits of the table go out of \
-                     service, and its mode becomes detect. Once such statements are gone, and their hints: narrows mode {} serve",
+                    "the partitions of a write at consistency ANY are unknown: all splits of the table go out of \
+                     service, and its mode becomes detect. When clients send no such statements any more and all hints \
+                     are delivered, run: narrows mode {} serve",
                     watched.name()
                 );
                 self.retirer.take_out(watched, true).await
@@ -262,8 +263,8 @@ impl InFlight {
         }
     }
 
-    /// The client hears of the unknown outcome once no split without the write is in service. If that takes too long,
-    /// the proxy goes on trying after the reply.
+    /// Retires the splits that may lack the write before the client hears of the unknown outcome. If that takes too
+    /// long, the proxy keeps trying after the reply.
     async fn end_what_is_guarded(&self) {
         for table in &self.touched.tables {
             let suspects = table.suspects();
@@ -275,13 +276,13 @@ impl InFlight {
 
     fn not_acknowledged(&self, reply: &Envelope, why: &Unchecked) -> Envelope {
         if self.touched.is_empty() {
-            tracing::warn!("a write is not acknowledged: which tables are watched is not known");
+            tracing::warn!("a write is not acknowledged: the list of watched tables is stale");
         }
         for table in &self.touched.tables {
             table.watched.late_writes.unknown.increment(1);
             match why {
                 Unchecked::Stale => {
-                    tracing::warn!(table = %table.watched.name(), "a write is not acknowledged: what is split is not known");
+                    tracing::warn!(table = %table.watched.name(), "a write is not acknowledged: the knowledge of splits is stale");
                 }
                 Unchecked::Guards(error) => {
                     tracing::warn!(table = %table.watched.name(), %error, "a write is not acknowledged");
@@ -338,7 +339,8 @@ fn code(header: Header, body: &[u8]) -> Option<i32> {
     error.ok().map(|(code, _)| code)
 }
 
-/// Errors after which nothing was written. A batch or a conditional write may find too few replicas half-way.
+/// Whether an error means that nothing was written. UNAVAILABLE proves it only for a simple write: a batch or a
+/// conditional write may find too few replicas half-way.
 fn happened_nothing(code: i32, is_simple: bool) -> bool {
     const UNAVAILABLE: i32 = 0x1000;
     // Protocol, credentials, bootstrapping, syntax, unauthorized, invalid, configuration, exists, unprepared.
@@ -369,8 +371,8 @@ impl Drop for InFlight {
     }
 }
 
-const NOT_ACKNOWLEDGED: &str = "narrows: the write was forwarded, but it could not be made sure in time that no split of its partition is \
-    in service; whether reads see it is not known";
+const NOT_ACKNOWLEDGED: &str = "narrows: the write was forwarded, but the proxy could not make sure in time that no split of its partition is \
+    in service; reads may or may not see the write";
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,7 @@ use crate::proxy::concern::Concern;
 
 pub(super) struct Named {
     pub(super) concern: Arc<Concern>,
-    /// The list of watched tables in which the tables were looked up.
+    /// The version of the list of watched tables in which the tables were looked up.
     list: Option<ListVersion>,
     /// The same tables without the connection's keyspace. `None`: all names are qualified.
     anywhere: Option<Arc<Concern>>,

@@ -25,7 +25,7 @@ use crate::proxy::rights::record::Deed;
 use crate::statement::touches::Change;
 use crate::watched::LateWrites;
 
-/// A write that cannot even begin to go out in this time ends its session: upstream has stopped reading.
+/// If a write cannot even begin to be sent within this time, upstream has stopped reading, and the session ends.
 const UPSTREAM_PATIENCE: Duration = Duration::from_secs(30);
 
 /// An ERROR for the client. Upstream does not get the write.
@@ -74,7 +74,8 @@ impl WriteChecker {
             match self.right_to(late, table).await {
                 Right::Proven if is_write => self.rights.note_written(table.watched.name()),
                 Right::Proven => {}
-                // Upstream refuses it by itself. Should it not, the reply is looked at all the same.
+                // Upstream will refuse the request, or the right cannot be proven in advance. If a write succeeds after
+                // all, the check at its reply retires the splits.
                 Right::Denied => continue,
                 Right::Unknown => return Err(refused(table, NOT_PROVEN)),
             }
@@ -100,7 +101,7 @@ impl WriteChecker {
         };
         match (table.watched.key_schema(), &table.keys) {
             (Some(schema), _) => proof::prove(&self.wire, &self.rights, deed, &schema).await,
-            // As for DROP.
+            // Without a schema nothing can be proven, so the reply decides, as for DROP.
             (None, Keys::Whole(_)) => Right::Denied,
             (None, _) => Right::Unknown,
         }
@@ -121,7 +122,7 @@ impl WriteChecker {
             Keys::Known(_) => {
                 let policy = match late.kind {
                     Kind::Write { .. } => watched.settings().late_writes,
-                    // Reads are never rejected, and what was not looked at is not here.
+                    // Reads are never rejected, and writes to unwatched tables do not get here.
                     Kind::SerialRead | Kind::Unwatched { .. } => LateWrites::Invalidate,
                 };
                 let released = retirer.release(watched, table.suspects(), policy);
@@ -142,7 +143,7 @@ impl WriteChecker {
         }
     }
 
-    /// If upstream does not understand the statement either, it writes nothing, and the client gets upstream's words.
+    /// If upstream does not understand the statement either, it writes nothing, and the client gets upstream's error.
     async fn ask_whether_meant(self: &Rc<Self>, late: &LateWrite) -> Result<(), Refusal> {
         let version = self.wire.version.get();
         for statement in late.not_understood.iter().filter(|text| !text.is_prepared) {
@@ -159,8 +160,9 @@ impl WriteChecker {
         Ok(())
     }
 
-    /// Forwards the request and waits for the reply to a write. `None`: the reply passed, the request is no write, or the
-    /// session is over. It locks the writer before the last check of freshness, because the wait for the lock may be long.
+    /// Forwards the request and waits for the reply to a write. `None`: the reply passed, the request is no write, or
+    /// the session is over. It locks the writer before the last check of freshness, because the wait for the lock may
+    /// be long.
     async fn forward(
         &self,
         request: &Envelope,
@@ -198,7 +200,7 @@ impl WriteChecker {
     }
 }
 
-/// An error, because no partition of the table is split until an operator acts.
+/// Logs an error, because no partition of the table is split until an operator acts.
 fn tell_not_understood(late: &LateWrite, table: &TouchedTable) {
     let shapes: Vec<&str> = late
         .not_understood
@@ -208,8 +210,8 @@ fn tell_not_understood(late: &LateWrite, table: &TouchedTable) {
     tracing::error!(
         table = %table.watched.name(),
         statement = shapes.join("; "),
-        "which partitions a write touches cannot be told: all splits of the table go out of service, and its mode becomes \
-         detect. Once such statements are gone: narrows mode {} serve",
+        "the partitions of a write are unknown: all splits of the table go out of service, and its mode becomes \
+         detect. When clients send no such statements any more, run: narrows mode {} serve",
         table.watched.name()
     );
 }
@@ -226,12 +228,11 @@ fn refused(table: &TouchedTable, why: &str) -> Refusal {
 fn rejected(table: &TouchedTable, why: &str) -> Refusal {
     table.watched.late_writes.rejected.increment(1);
     let text = format!(
-        "narrows: the partition {why}, and late_writes = reject for {}: this write was not made",
+        "narrows: the partition {why}, and late_writes = reject for {}; this write was not made",
         table.watched.name()
     );
     Refusal::new(ErrorCode::Invalid, &text)
 }
 
-const NOT_PROVEN: &str =
-    "it could not be found out whether you may change a partition that is split";
-const NOT_RELEASED: &str = "the control keyspace did not let go in time of a split";
+const NOT_PROVEN: &str = "could not verify that your role may access a split partition";
+const NOT_RELEASED: &str = "the control keyspace failed, or took too long, to retire a split";

@@ -11,14 +11,14 @@ use crate::schema::names::{PartitionKey, TableName};
 use crate::statement::touches::Change;
 use crate::wide_row::clock::unix_millis;
 
-/// The keys of a batch. A batch with more keys counts as one whose keys are unknown.
+/// Maximum number of keys of a batch. The keys of a larger batch count as unknown.
 const KEYS_MAX: usize = 100_000;
 /// The same in bytes: a short `IN` list can expand to many keys.
 const KEYS_BYTES_MAX: usize = 4 << 20;
-/// The memory that a key takes besides its bytes.
+/// The memory that a key takes in addition to its bytes.
 const KEY_OVERHEAD: usize = 32;
 
-/// Each table is in it once.
+/// Everything that a request touches. Each table occurs once.
 #[derive(Debug, Default)]
 pub(super) struct Touched {
     pub(super) tables: Vec<TouchedTable>,
@@ -121,7 +121,7 @@ impl Touched {
         self.tables.iter().any(|table| table.watched.name() == name)
     }
 
-    /// Whether no touched partition is guarded or split, as far as the proxy knows. Freshness is checked apart.
+    /// Whether no touched partition is guarded or split, as far as the proxy knows. Freshness is checked separately.
     pub(super) fn is_clear(&self) -> bool {
         let clear = |table: &TouchedTable| table.keys.are_clear(&table.watched);
         self.tables.iter().all(clear)
@@ -131,7 +131,8 @@ impl Touched {
         self.tables.iter().any(TouchedTable::is_past_accept_limit)
     }
 
-    /// The same with the knowledge of now, and only if it is fresh: a table may have been replaced in the list since.
+    /// Like `is_clear`, but with current knowledge, and only if it is fresh: a table may have been replaced in the list
+    /// since.
     pub(super) fn is_surely_clear(&self, known: &Known) -> bool {
         let clear = |table: &TouchedTable| {
             let name = table.watched.name();
@@ -145,7 +146,7 @@ impl Touched {
         self.tables.iter().all(clear)
     }
 
-    /// The same tables with the knowledge of now. Tables that are no longer watched are left out.
+    /// The same tables with current knowledge. Tables that are no longer watched are left out.
     pub(super) fn refreshed(mut self, known: &Known) -> Self {
         self.tables.retain_mut(|table| {
             let name = table.watched.name();

@@ -2,7 +2,7 @@
 //!
 //! Cassandra checks the right before it checks the content of a statement. So the proxy sends a statement with invalid
 //! content: a SELECT or DELETE by a null key, or an ALTER that drops a column which no table has. If Cassandra refuses
-//! the content, the client has the right. Nothing is read or changed either way, not even if the table was made anew
+//! the content, the client has the right. Nothing is read or changed either way, not even if the table was recreated
 //! meanwhile.
 
 use std::rc::Rc;
@@ -20,7 +20,7 @@ use crate::statement::quoted;
 
 const PATIENCE: Duration = Duration::from_secs(1);
 const UNAUTHORIZED: i32 = 0x2100;
-/// Cassandra's code for invalid content. Unknown names have the same code, and Cassandra checks them before the right.
+/// Cassandra's code for invalid content. Unknown names get the same code, and Cassandra checks them before the right.
 const INVALID: i32 = 0x2200;
 const NULL_IN_KEY: &str = "Invalid null value in condition for column";
 const NO_SUCH_COLUMN: &str = "Column ";
@@ -30,7 +30,7 @@ const IMPOSSIBLE_COLUMN: &str = "narrows asks whether this table may be altered"
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::proxy) enum Right {
     Proven,
-    /// Upstream said no.
+    /// Upstream refused.
     Denied,
     /// Upstream did not answer in time, or said something unexpected.
     Unknown,
@@ -57,7 +57,7 @@ pub(in crate::proxy) async fn prove(
 }
 
 async fn ask(wire: &Rc<Wire>, rights: &Rights, schema: &TableSchema, subject: Subject) -> Right {
-    // Those who come meanwhile share the answer.
+    // Requests that arrive while one asks share its answer.
     let _asking = rights.asking.lock().await;
     if rights.believes(&subject) {
         return Right::Proven;
@@ -83,7 +83,7 @@ async fn ask(wire: &Rc<Wire>, rights: &Rights, schema: &TableSchema, subject: Su
             rights.believe(subject, asked_at, login);
             Right::Proven
         }
-        // Also when the table is missing or replaced: upstream says so of the request itself.
+        // INVALID with another text: the table is missing or replaced. Upstream will say so of the request itself.
         Ok((UNAUTHORIZED | INVALID, _)) => Right::Denied,
         _ => Right::Unknown,
     }

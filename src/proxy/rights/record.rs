@@ -11,7 +11,7 @@ use crate::schema::names::TableName;
 
 /// How long a proof is believed, counted from when the proxy asked.
 const BELIEVED: Duration = Duration::from_secs(2);
-/// Proofs per connection. Beyond that, all are dropped: they expire soon anyway.
+/// Maximum number of proofs per connection. At this number all are dropped: they expire soon anyway.
 const PROOFS_MAX: usize = 256;
 
 /// What a client wants to do.
@@ -28,14 +28,14 @@ pub(super) type Subject = (Deed, String, String);
 pub(in crate::proxy) struct Rights {
     /// Upstream asked for a login, so roles may have different rights.
     logged_in: Cell<bool>,
-    /// Our certificate is the login of all clients.
+    /// All clients share the identity of the proxy's certificate.
     shared_identity: bool,
     proven: RefCell<HashMap<Subject, Instant>>,
-    /// Counts logins: a client that logs in again may be somebody else.
+    /// Counts logins, because a client may log in again as another role.
     login: Cell<u64>,
     /// Held by the task that asks upstream.
     pub(super) asking: Mutex<()>,
-    /// Watched tables that this client has written, as upstream's replies say, or has proven that it may write.
+    /// Watched tables that this client has written, according to upstream's replies, or has proven that it may write.
     written: RefCell<HashSet<TableName>>,
 }
 
@@ -61,19 +61,19 @@ impl Rights {
         (!self.has_no_roles()).then(|| self.clone())
     }
 
-    /// Upstream asks for a login.
+    /// Notes that upstream asks for a login.
     pub(in crate::proxy) fn note_login(&self) {
         self.logged_in.set(true);
     }
 
-    /// A client has just logged in, and has proven nothing yet.
+    /// Forgets all proofs: a client has just logged in, and has proven nothing yet.
     pub(in crate::proxy) fn forget(&self) {
         self.login.set(self.login.get() + 1);
         self.proven.borrow_mut().clear();
         self.written.borrow_mut().clear();
     }
 
-    /// The client may write this table.
+    /// Notes that the client may write this table.
     pub(in crate::proxy) fn note_written(&self, table: &TableName) {
         let mut written = self.written.borrow_mut();
         if !written.contains(table) {

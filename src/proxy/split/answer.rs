@@ -1,7 +1,7 @@
 //! Answers a request: looks its partitions up, proves that the client may read them, and reads them meanwhile.
 //!
 //! The answer counts only if three things are true: the buckets answered; a read that was sent after the request
-//! arrived found the key COMPLETED at that generation; and Cassandra let the client read the original.
+//! arrived found the partition COMPLETED at that generation; and Cassandra let the client read the original.
 
 use std::rc::Rc;
 
@@ -54,7 +54,6 @@ impl SplitReader {
             bytes_max: read.cut.map(|cut| cut.bytes_max),
             deadline: reading::deadline(readable),
         };
-        // As Cassandra does: where the limit fits into a page, it reads from the beginning whatever the state says.
         reading.restart_if_unpaged();
         let result = match keys.as_slice() {
             [key] => self.one_key(watched, key, &reading).await,
@@ -66,7 +65,7 @@ impl SplitReader {
         })
     }
 
-    /// What the original does instead: begin, or continue where the scan stands.
+    /// How the original takes over: from the beginning, or from the position of the scan.
     fn instead(
         &self,
         fallback: Fallback,
@@ -112,14 +111,14 @@ impl SplitReader {
             }
         };
         let right = self.prove(reading);
-        // What was split a moment ago most likely still is: the buckets are read while that is being found out.
+        // A partition that was split a moment ago most likely still is, so its buckets are read during the look-up.
         let Some(remembered) = lookup.remembered(watched, &key.key).await else {
             let (layout, ()) = tokio::try_join!(find, right)?;
             return reading.read(&[Source::Split(layout)]).await;
         };
         let sources = [Source::Split(remembered.clone())];
         let (layout, (), early) = tokio::try_join!(find, right, async {
-            // Its failure is no news if the layout is another by now.
+            // A failure of this early read does not matter if the layout turns out to have changed.
             Ok(reading.read(&sources).await)
         })?;
         if layout.generation == remembered.generation {
@@ -169,10 +168,10 @@ impl SplitReader {
 }
 
 const OTHER_REQUEST: &str =
-    "Invalid value for the paging state: it is of another statement or of other values";
+    "Invalid value for the paging state: it belongs to another statement or to other values";
 const DAMAGED: &str =
-    "Invalid value for the paging state: it is damaged, or of another version of Narrows";
-const NOT_CONTINUED: &str = "Invalid value for the paging state: the scan cannot go on in this protocol version, begin it again";
+    "Invalid value for the paging state: it is damaged, or from another version of Narrows";
+const NOT_CONTINUED: &str = "Invalid value for the paging state: this protocol version cannot continue the scan; start it again";
 
 /// The position from which the request continues its scan.
 fn resumed(read: &SplitRead) -> Result<Option<PagingState>, Instead> {

@@ -22,9 +22,9 @@ use crate::rewrite::state::PagingState;
 use crate::schema::names::{PartitionKey, TableName};
 use crate::watched::Mode;
 
-/// Reads at a time on one connection. The original answers further ones.
+/// Maximum number of split reads in progress per connection. The original answers further ones.
 const READS_MAX: usize = 256;
-/// Replies at a time that one connection waits for. Further ones pass unseen.
+/// While a connection has this many pending replies, replies to further reads pass unseen.
 const SIGHTS_MAX: usize = 1024;
 
 impl SplitReader {
@@ -64,12 +64,12 @@ impl SplitReader {
             return Ok(sight.map(|sight| Decision::Watch(Pending::Sight(sight))));
         }
         let held = Held::begin(&self.reading, READS_MAX);
-        // Its values are kept beside it.
+        // `Wanted` has a copy of the values.
         let copies = if wanted.is_some() { 2 } else { 1 };
         let bytes = copies * asking.header.length as usize;
         let bytes = self.wire.proxy.split_reads.reserve(bytes);
         let (Some(_held), Some(_bytes)) = (held, bytes) else {
-            // Sent to the original as it is, a state of ours would be an error.
+            // The original would reject a paging state of ours.
             let goes_on = state.is_some();
             return Ok(goes_on.then(|| Decision::overloaded("reads of split partitions")));
         };

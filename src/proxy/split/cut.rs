@@ -15,9 +15,9 @@ use crate::proxy::source::Asking;
 use crate::rewrite::rows::{Page, join};
 use crate::rewrite::warnings::Warnings;
 
-/// The rows of the first piece: so few that even very large rows do no harm.
+/// Rows of the first piece: few enough that even very large rows do no harm.
 const FIRST_ROWS: u32 = 16;
-/// How much larger each piece may be than the one before.
+/// Maximum growth from one piece to the next, as a factor.
 const GROWTH: u32 = 4;
 
 /// A page that must not become too large.
@@ -32,14 +32,14 @@ impl SplitReader {
     pub(super) fn cut(&self, asking: &Asking<'_>, parameters: &Parameters<'_>) -> Option<Cut> {
         let bytes_max = self.wire.proxy.config.limits.max_page_bytes?;
         let header = asking.header;
-        // The largest of all is none to Cassandra.
+        // Cassandra takes the largest page size to mean no paging.
         let size = parameters.page_size.filter(|size| *size < i32::MAX)?;
         let page_rows = u32::try_from(size).ok()?;
         if page_rows <= 1 || header.has(flag::TRACING) || header.has(flag::CUSTOM_PAYLOAD) {
             return None;
         }
         let limit = asking.source.pageable()?.limit(&parameters.values).ok()?;
-        // Where the limit fits into one page there are no pages: Cassandra ignores paging states then.
+        // If the limit fits into one page, Cassandra ignores paging states.
         if limit.is_some_and(|limit| limit <= page_rows) {
             return None;
         }
@@ -129,7 +129,7 @@ enum Piece {
 pub(super) struct Read {
     pub(super) rows: u32,
     pub(super) bytes: usize,
-    /// The rows of the last piece that was asked for.
+    /// Number of rows requested for the last piece.
     asked: u32,
 }
 
@@ -140,7 +140,8 @@ impl Read {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// The rows of the next piece: as many as fit into the remaining bytes if they are as large as the rows so far.
+    /// Number of rows to request for the next piece: as many as fit into the remaining bytes, judging by the rows so
+    /// far.
     pub(super) fn next_rows(&self, bytes_max: usize) -> u32 {
         if self.rows == 0 {
             return FIRST_ROWS;

@@ -36,11 +36,11 @@ impl From<Fallback> for Instead {
 pub(in crate::proxy) enum Fallback {
     /// The filter had a false positive, or the split is not in service.
     NotSplit,
-    /// The look-up had no answer in time.
+    /// The look-up failed or took too long.
     Doubt,
     /// The client may not read the original, or could not prove that it may.
     Right,
-    /// No split can answer its form or values.
+    /// No split can answer the form or the values of the statement.
     Form(Reason),
     /// No node could be reached.
     Unreachable,
@@ -52,7 +52,7 @@ pub(in crate::proxy) enum Fallback {
     Unexpected,
     /// The client knows other columns than the split has.
     Columns,
-    /// The reply would be larger than Narrows holds.
+    /// The reply is too large, or too little of the shared memory is left.
     Size,
 }
 

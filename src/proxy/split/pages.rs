@@ -1,5 +1,5 @@
-//! Fills one page from buckets, in order: exactly to the page size, across buckets and keys, until the limits are used
-//! up.
+//! Fills one page from buckets, in order and across buckets and keys: until it has exactly the page size, or the limits
+//! are used up.
 
 use std::cmp::Ordering;
 
@@ -17,9 +17,9 @@ use crate::rewrite::rows::{Heading, compose};
 use crate::rewrite::state::PagingState;
 use crate::rewrite::warnings::Warnings;
 
-/// Rows of one sub-read if the client wants all rows at once, and rows per page in which Cassandra counts.
+/// Maximum number of rows per sub-read, and the page size with which Cassandra computes aggregates.
 const CHUNK_ROWS: u32 = 5_000;
-/// Buckets that are read at a time for filtered rows and aggregates.
+/// Buckets that are read side by side for filtered rows and aggregates.
 pub(crate) const SIDE_BY_SIDE: usize = 8;
 /// The largest reply that the proxy composes. The original sends larger ones.
 const REPLY_BYTES_MAX: usize = 128 << 20;
@@ -56,7 +56,7 @@ impl Reading<'_> {
         let more = filling.has_more(is_last);
         let state = match (more, filling.position.take()) {
             (true, Some(place)) => Some(self.state(&partition, place, &filling).encode()),
-            // It is full, so there must be a place to go on from.
+            // The page is full, so there must be a position to continue from.
             (true, None) => return Err(Fallback::Unexpected.into()),
             (false, _) => None,
         };
@@ -92,7 +92,7 @@ impl Reading<'_> {
         let mut buckets = partition.buckets.as_slice();
         let mut mark = None;
         if let Some(state) = resumed {
-            // The original has one place for all, wherever the scan stood in the buckets.
+            // The original counts as bucket 0, whatever bucket the scan had reached.
             let current = partition.generation().map_or(0, |_| state.bucket as usize);
             let at = buckets.iter().position(|bucket| *bucket == current);
             buckets = &buckets[at.ok_or(Fallback::Unexpected)?..];
@@ -114,7 +114,7 @@ impl Reading<'_> {
                 mark,
             };
             async move {
-                // Alone, it is read when it is due, and no sooner.
+                // Without read-ahead, `fill_from_bucket` reads the bucket when its turn comes.
                 let ahead = match side_by_side {
                     1 => None,
                     _ => Some(partition.read(&place, wanted).await?),
@@ -147,8 +147,8 @@ impl Reading<'_> {
             if wanted == 0 {
                 return Ok(());
             }
-            // What was read ahead may be more than there is room for now, or just as much and the end of its bucket: then
-            // nothing says where the scan would go on.
+            // A page that was read ahead may have more rows than there is room for now. Or it fits exactly and ends its
+            // bucket, and so has no mark from which the scan could continue. The bucket is then read again.
             let fits = |page: &SubPage| match page.row_count.cmp(&(wanted as usize)) {
                 Ordering::Less => true,
                 Ordering::Equal => page.more.is_some(),
@@ -242,7 +242,7 @@ impl Reading<'_> {
     }
 }
 
-/// What a page has so far.
+/// A page that is being filled.
 struct Filling {
     reserved: Reserved,
     bytes_max: Option<usize>,
@@ -252,7 +252,7 @@ struct Filling {
     pages: Vec<SubPage>,
     read: Read,
     warnings: Warnings,
-    /// Behind the last row.
+    /// The position behind the last row, if its bucket may have more rows.
     position: Option<Place>,
 }
 
@@ -284,7 +284,7 @@ impl Filling {
         self.partition_left = limit;
     }
 
-    /// How many rows the next sub-read may bring.
+    /// Maximum number of rows of the next sub-read.
     fn want(&self) -> u32 {
         if self.is_cut() {
             return 0;
@@ -304,7 +304,7 @@ impl Filling {
         self.position.is_some() && self.bytes_max.is_some_and(|max| self.read.bytes >= max)
     }
 
-    /// As Cassandra decides it: the page is full, and no limit is used up.
+    /// By Cassandra's rule: the page is full, and no limit is used up.
     fn has_more(&self, is_last_partition: bool) -> bool {
         let used_up = is_last_partition && self.partition_left == Some(0);
         let is_full = self.page_left == Some(0) || self.is_cut();
@@ -324,7 +324,7 @@ impl Filling {
             *left = left.checked_sub(rows).ok_or(Fallback::Unexpected)?;
         }
         self.read.add(asked, page.row_count, page.rows().len());
-        // Once as it came and once in the reply.
+        // The rows are held twice: as they came, and in the reply.
         let has_room = self.reserved.grow(2 * page.rows().len());
         if self.read.bytes > REPLY_BYTES_MAX || !has_room {
             return Err(Fallback::Size.into());

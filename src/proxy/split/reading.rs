@@ -1,4 +1,4 @@
-//! One request while it is read from its split, with everything that follows from its text and values.
+//! A request that is being answered from splits, with everything that follows from its text and values.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use crate::rewrite::readable::{Answer, Readable};
 use crate::rewrite::state::PagingState;
 use crate::wide_row::layout::Layout;
 
-/// For the whole read: most drivers time out after ten seconds or more.
+/// Time limit of the whole read: most drivers time out after ten seconds or more.
 const ROWS_PATIENCE: Duration = Duration::from_secs(5);
-/// The same for filters and aggregates: clients that search or count very many rows have set longer timeouts.
+/// The same for reads that filter or aggregate: clients that search or count very many rows have set longer timeouts.
 const SCAN_PATIENCE: Duration = Duration::from_secs(30);
-/// For one sub-read: a page of a narrow partition that takes longer is a sign of trouble, and the original can answer
-/// as well.
+/// Time limit of one sub-read: a page of a narrow partition that takes longer is a sign of trouble, and the original
+/// can answer as well.
 const SUB_READ_ROWS_PATIENCE: Duration = Duration::from_secs(2);
-/// The same for reading a whole bucket.
+/// The same for a sub-read that filters or aggregates, and so may read a whole bucket.
 const SUB_READ_SCAN_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where the rows of one key are read.
+/// Where the rows of one key come from.
 #[derive(Debug, Clone)]
 pub(super) enum Source {
     Split(Arc<Layout>),
@@ -79,7 +79,7 @@ impl Reading<'_> {
     /// `None`: all rows at once.
     pub(super) fn page_rows(&self) -> Option<u32> {
         let size = self.asked.page_size?;
-        // The largest of all is none to Cassandra, because no limit is larger.
+        // Cassandra takes the largest page size to mean no paging, because no limit is larger.
         u32::try_from(size)
             .ok()
             .filter(|_| 0 < size && size < i32::MAX)

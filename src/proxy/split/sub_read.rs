@@ -145,7 +145,7 @@ impl<'a> Partition<'a> {
         SubPage::read(message.rest().to_vec(), warnings).ok_or_else(|| Fallback::Unexpected.into())
     }
 
-    /// Takes the client's settings from its own request.
+    /// A sub-read with the settings of the client's request.
     fn request<'r>(
         &'r self,
         values: &'r [Vec<u8>],
@@ -227,7 +227,7 @@ impl SubPage {
 }
 
 fn fallback(error: PoolError) -> Instead {
-    tracing::debug!(%error, "a bucket was not read");
+    tracing::debug!(%error, "a bucket could not be read");
     match error {
         PoolError::Timeout(_) => Fallback::Timeout,
         PoolError::Unreachable | PoolError::Broken(_) | PoolError::Unsent(_) => {

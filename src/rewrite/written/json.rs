@@ -1,7 +1,7 @@
-//! The partition key in a document of INSERT JSON, as Cassandra reads it.
+//! Reads the partition key in a document of INSERT JSON, as Cassandra reads it.
 //!
-//! It must never give another key than Cassandra would write: a document of any form that is not proven is unknown. It
-//! takes strict JSON only, since what lies behind it (comments, second documents, lone surrogates) readers differ in.
+//! It must never return another key than Cassandra would write: if the form of a document is not proven, the key is
+//! unknown. It accepts only strict JSON: readers differ in the rest (comments, second documents, lone surrogates).
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::{Found, NoKeys};
 use crate::schema::{Column, CqlType, TableSchema, literal};
 use crate::statement::term::{Literal, hex};
 
-/// How deep values may be nested. Those of a key are not nested at all.
+/// Maximum nesting of values. Those of a key are not nested at all.
 const DEPTH_MAX: usize = 64;
 
 /// The value of each column of the partition key, in its order.
@@ -22,7 +22,7 @@ pub(super) fn key(text: &str, schema: &TableSchema) -> Found<Vec<Vec<u8>>> {
         given.add(&Name::read(&name)?, value, schema)
     })?;
     let missing = match given.foreign {
-        // A column that this schema does not know may be the key's under a new name.
+        // A column that this schema does not know may be a key column under a new name.
         true => NoKeys::Unknown,
         false => NoKeys::Refused,
     };
@@ -34,12 +34,12 @@ pub(super) fn key(text: &str, schema: &TableSchema) -> Found<Vec<Vec<u8>>> {
     encoded.collect()
 }
 
-/// What the members say. Only at the end of a document it is clear what counts.
+/// The members seen so far. Which of them count is clear only at the end of the document.
 #[derive(Default)]
 struct Given<'a> {
-    /// For each column of the partition key. The inner `None`: a name that looks like the column's but means another.
+    /// One for each partition key column. The inner `None`: a member whose name looks like it but means another column.
     values: Vec<Option<Option<Value<'a>>>>,
-    /// Something is named that is no column.
+    /// Whether a member may name a column that this schema does not know.
     foreign: bool,
 }
 
@@ -53,7 +53,7 @@ impl<'a> Given<'a> {
         let means_it = schema.partition_key[index].name == name.folded;
         self.foreign |= !means_it;
         let before = self.values[index].replace(means_it.then_some(value));
-        // Cassandra folds one name after the other in one map, so that which value stays depends on their order.
+        // Cassandra folds one name after the other in a single map, so their order decides which value remains.
         before.is_none().then_some(()).ok_or(NoKeys::Unknown)
     }
 }
@@ -72,26 +72,26 @@ impl<'a> Name<'a> {
         let quoted = name.strip_prefix('"').map(|rest| rest.strip_suffix('"'));
         let folded = match quoted {
             Some(Some(inner)) => Cow::Borrowed(inner),
-            // A single quotation mark, which Cassandra cannot cut.
+            // A lone quotation mark, which Cassandra cannot strip.
             Some(None) if name.len() == 1 => return Err(NoKeys::Unknown),
-            // Some letters beyond ASCII become ASCII when Java makes them small.
+            // Java turns some letters beyond ASCII into ASCII when it converts them to lower case.
             _ if !name.is_ascii() => return Err(NoKeys::Unknown),
             _ => Cow::Owned(name.to_ascii_lowercase()),
         };
         Ok(Self { bare, folded })
     }
 
-    /// Whether it could be taken for this column on the way, by itself or together with other members.
+    /// Whether Cassandra could take it for this column in any step, by itself or together with other members.
     fn might_be(&self, column: &str) -> bool {
         self.bare.eq_ignore_ascii_case(column.trim_matches('"'))
     }
 }
 
-/// A value of a member.
+/// The value of a member.
 enum Value<'a> {
     Null,
     Boolean(bool),
-    /// As it is written.
+    /// As written.
     Number(&'a str),
     Text(Cow<'a, str>),
     Nested,
@@ -131,7 +131,7 @@ fn uuid(text: &str) -> Option<Literal> {
     is_uuid.then(|| hex(text)?.try_into().ok().map(Literal::Uuid))?
 }
 
-/// Shows each member of the document, which must be an object, in the order they stand there.
+/// Shows each member of the document, which must be an object, in order.
 fn members<'a>(
     text: &'a str,
     mut each: impl FnMut(Cow<'a, str>, Value<'a>) -> Found<()>,
@@ -156,7 +156,7 @@ fn members<'a>(
     expect(reader.rest.is_empty())
 }
 
-/// What is left of a document.
+/// The rest of a document.
 struct Reader<'a> {
     rest: &'a str,
 }
@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
         self.rest = self.rest.trim_start_matches([' ', '\t', '\n', '\r']);
     }
 
-    /// Steps over the sign if it is next.
+    /// Takes the sign if it is next, after any spaces.
     fn sign(&mut self, sign: char) -> bool {
         self.skip_spaces();
         let rest = self.rest.strip_prefix(sign);
@@ -200,7 +200,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Behind the opening bracket.
+    /// Reads an array or object after its opening bracket.
     fn nested(&mut self, end: char, depth: usize) -> Option<Value<'a>> {
         if self.sign(end) {
             return Some(Value::Nested);
@@ -240,7 +240,7 @@ impl<'a> Reader<'a> {
         some.then_some(())
     }
 
-    /// Behind the opening quotation mark.
+    /// Reads a string after its opening quotation mark.
     fn string(&mut self) -> Option<Cow<'a, str>> {
         let mut text = Cow::Borrowed("");
         loop {
@@ -272,7 +272,7 @@ impl<'a> Reader<'a> {
             't' => '\t',
             'u' => {
                 let first = self.unit()?;
-                // The first half of a pair needs the second: Java would write something else for one alone.
+                // The first half of a surrogate pair needs the second: Java would write something else for a lone one.
                 let pair = (0xD800..0xDC00).contains(&first);
                 let second = pair.then(|| self.word("\\u").then(|| self.unit())?);
                 let units = [Some(first), second.flatten()];

@@ -1,4 +1,4 @@
-//! What a statement gives for one column of the partition key. It must never give other bytes than Cassandra would store.
+//! The values that a statement gives to one partition key column. Their bytes must be those that Cassandra would store.
 
 use super::{Found, KEYS_MAX, NoKeys};
 use crate::rewrite::bind::{Bound, nullable_elements};
@@ -35,7 +35,7 @@ impl Part {
         }
     }
 
-    /// Null and unset are refused.
+    /// Cassandra refuses null and unset.
     pub(super) fn value<'v>(&'v self, bound: &Bound<'v>) -> Found<&'v [u8]> {
         match self {
             Self::Marker(index) => bound.marker(*index).ok_or(NoKeys::Refused),
@@ -44,7 +44,7 @@ impl Part {
     }
 }
 
-/// Bytes that are not UTF-8 were replaced, as Cassandra replaces them too, but by another number of characters.
+/// Whether the text may have had invalid UTF-8, which Cassandra replaces, too, but by another number of characters.
 pub(super) fn is_ambiguous(text: &str) -> bool {
     text.contains(char::REPLACEMENT_CHARACTER)
 }
@@ -68,7 +68,7 @@ impl Choice {
                 let parts = terms.iter().map(|term| Part::find(term, cql_type));
                 parts.collect::<Found<_>>().map(Self::Of)
             }
-            // Ranges of partition keys, and tuples of them.
+            // Cassandra refuses ranges of partition keys, and tuples of them.
             _ => Err(NoKeys::Refused),
         }
     }
@@ -85,7 +85,7 @@ impl Choice {
                 let elements = nullable_elements(list, KEYS_MAX).ok_or(NoKeys::Unknown)?;
                 let value = |element: Option<&'v [u8]>| {
                     let element = element.ok_or(NoKeys::Refused)?;
-                    // Cassandra decodes the elements and encodes them again, which may give other bytes.
+                    // Cassandra decodes the elements and encodes them again, which may change their bytes.
                     let canonical = order::is_canonical(cql_type, element);
                     canonical.then_some(element).ok_or(NoKeys::Unknown)
                 };

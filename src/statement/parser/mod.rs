@@ -1,7 +1,7 @@
 //! A recursive-descent parser of SELECT, INSERT, UPDATE, DELETE and BATCH. Pure.
 //!
-//! It follows the grammar of Cassandra 4.1 and 5.0: whatever it accepts one of them accepts, or both. What it does not
-//! accept may still be CQL. Nesting and work are bounded, so that no text costs more than its length.
+//! It follows the grammar of Cassandra 4.1 and 5.0: whatever it accepts, at least one of them accepts. What it does not
+//! accept may still be CQL. Nesting and work are bounded, so that the cost of a text is proportional to its length.
 
 mod relations;
 mod select;
@@ -18,9 +18,9 @@ use super::term::Marker;
 use super::touches::Name;
 use tokens::{Kind, Token, tokens};
 
-/// How deep brackets and signs may be nested.
+/// Maximum nesting of brackets and signs.
 const DEPTH_MAX: usize = 64;
-/// How often a token may be looked at anew; more is a text made for it.
+/// Maximum average number of times that the parser, which backtracks, takes a token. Only a malicious text needs more.
 const LOOKS_PER_TOKEN: usize = 32;
 
 pub(super) struct Parser<'a> {
@@ -29,11 +29,11 @@ pub(super) struct Parser<'a> {
     at: usize,
     markers: Vec<Marker>,
     depth: usize,
-    /// How many more tokens may be taken.
+    /// Number of tokens that may still be taken.
     left: usize,
 }
 
-/// Where a parser was, to go back to.
+/// A position to which the parser can return.
 #[derive(Clone, Copy)]
 struct Place {
     at: usize,
@@ -94,7 +94,7 @@ impl<'a> Parser<'a> {
         token.map_or(self.text.len(), |token| token.span.start)
     }
 
-    /// From there to the end of the token before the next one.
+    /// The span from `start` to the end of the last token that was taken.
     fn span_from(&self, start: usize) -> Range<usize> {
         let last = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
         start..last.map_or(start, |token| token.span.end.max(start))
@@ -116,17 +116,17 @@ impl<'a> Parser<'a> {
         self.is_word_at(0, word)
     }
 
-    /// Steps over the symbol if it is next.
+    /// Takes the symbol if it is next.
     fn symbol(&mut self, symbol: &str) -> bool {
         self.is_symbol(symbol) && self.take().is_some()
     }
 
-    /// Steps over the word if it is next.
+    /// Takes the word if it is next.
     fn word(&mut self, word: &str) -> bool {
         self.is_word(word) && self.take().is_some()
     }
 
-    /// Steps over the words if all of them are next.
+    /// Takes the words if all of them are next.
     fn words(&mut self, words: &[&str]) -> bool {
         let mut ahead = words.iter().enumerate();
         ahead.all(|(ahead, word)| self.is_word_at(ahead, word))
@@ -141,7 +141,7 @@ impl<'a> Parser<'a> {
         self.word(word).then_some(())
     }
 
-    /// One level deeper for as long as `parse` runs.
+    /// Runs `parse` one level of nesting deeper.
     fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         if self.depth >= DEPTH_MAX {
             return None;
@@ -152,7 +152,7 @@ impl<'a> Parser<'a> {
         parsed
     }
 
-    /// One or more, with commas between.
+    /// One or more items, separated by commas.
     fn list<T>(&mut self, mut parse: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let mut list = vec![parse(self)?];
         while self.symbol(",") {
@@ -161,7 +161,7 @@ impl<'a> Parser<'a> {
         Some(list)
     }
 
-    /// `None`, and nothing is taken, if it cannot be parsed.
+    /// Runs `parse`; if that returns `None`, no token is taken.
     fn attempt<T>(&mut self, parse: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
         let place = self.place();
         let parsed = parse(self);
@@ -197,7 +197,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A column's name outside of a selection, where it may be empty.
+    /// A column's name, which may be empty outside of a select list.
     fn column(&mut self) -> Option<String> {
         if self.kind() == Some(Kind::EmptyName) {
             self.take()?;
@@ -226,7 +226,7 @@ impl<'a> Parser<'a> {
         self.is_symbol("?") || self.is_symbol(":")
     }
 
-    /// `?` or `:name`: its number.
+    /// Takes `?` or `:name`; returns its index.
     fn marker(&mut self) -> Option<usize> {
         let start = self.start();
         let name = if self.symbol("?") {
@@ -240,14 +240,14 @@ impl<'a> Parser<'a> {
         Some(self.markers.len() - 1)
     }
 
-    /// Semicolons, then nothing.
+    /// Any number of semicolons, then the end of the text.
     fn end(&mut self) -> Option<()> {
         while self.symbol(";") {}
         self.kind().is_none().then_some(())
     }
 }
 
-/// Without its quotes; one that stands there twice means itself.
+/// Removes the quotes around a token; a doubled quote inside stands for one.
 fn undoubled(source: &str, quote: char) -> String {
     let mut quote_bytes = [0; 4];
     let one = &*quote.encode_utf8(&mut quote_bytes);

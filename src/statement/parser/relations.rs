@@ -1,4 +1,4 @@
-//! What stands behind WHERE.
+//! The relations of a WHERE clause.
 
 use super::Parser;
 use super::tokens::Kind;
@@ -41,7 +41,7 @@ impl Parser<'_> {
         }
         match self.attempt(Self::columns_in_brackets) {
             Some(columns) => self.relation_of_tuple(columns),
-            // A whole relation may stand in brackets.
+            // A whole relation may be in brackets.
             None => self.deeper(|parser| {
                 parser.expect("(")?;
                 let kind = parser.relation_kind()?;
@@ -117,7 +117,7 @@ impl Parser<'_> {
         Some(operator)
     }
 
-    /// `?` or `(a, …)`, also empty.
+    /// `?` or `(a, …)`, which may be empty.
     pub(super) fn in_values(&mut self) -> Option<InValues> {
         if self.is_marker() {
             return self.marker().map(InValues::Marker);

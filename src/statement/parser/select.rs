@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::Parser;
 use crate::statement::select::{OrderBy, Select, Selection};
 
-/// What stands before FROM.
+/// The part between SELECT and FROM.
 struct Head {
     json: bool,
     distinct: bool,
@@ -57,7 +57,7 @@ impl Parser<'_> {
         })
     }
 
-    /// JSON and DISTINCT are names of columns too. They are keywords where the rest can be read so.
+    /// JSON and DISTINCT may also name columns. They are keywords if the rest can be parsed that way.
     fn head(&mut self) -> Option<Head> {
         for json in [true, false] {
             for distinct in [true, false] {
@@ -90,7 +90,7 @@ impl Parser<'_> {
         })
     }
 
-    /// Behind JSON or DISTINCT, Cassandra takes `*` for all columns, never for a product, and AS for an alias only before
+    /// After JSON or DISTINCT, Cassandra reads `*` as all columns, never as a product, and AS as an alias only before
     /// some words.
     fn is_doubtful_name(&self) -> bool {
         self.is_symbol_at(1, "*") || self.is_word_at(1, "as")

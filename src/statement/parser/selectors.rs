@@ -1,4 +1,4 @@
-//! What a SELECT selects.
+//! The select list of a SELECT.
 
 use super::Parser;
 use super::tokens::Kind;
@@ -6,7 +6,7 @@ use super::types::Type;
 use crate::statement::select::{Item, Selection, Selector};
 use crate::statement::term::{Literal, Term, TermKind};
 
-/// Functions of a column's cells: what they take is no expression.
+/// Functions of a column's cells; their argument is not an expression.
 const OF_CELLS: [&str; 3] = ["writetime", "maxwritetime", "ttl"];
 
 impl Parser<'_> {
@@ -64,7 +64,7 @@ impl Parser<'_> {
         self.parts_of(whole)
     }
 
-    /// Fields, elements and slices of what stands before.
+    /// Fields, elements and slices of `whole`, if any follow.
     fn parts_of(&mut self, whole: Selector) -> Option<Selector> {
         let mut found = false;
         loop {
@@ -150,12 +150,12 @@ impl Parser<'_> {
         Some(Selector::Composed(parts))
     }
 
-    /// `(type) selector` where that can be read so, else selectors in brackets.
+    /// `(type) selector` if it can be parsed that way, else selectors in brackets.
     fn hint_or_brackets(&mut self) -> Option<Selector> {
         let mut of_class = false;
         let hinted = self.attempt(|parser| {
             let of = parser.type_in_brackets()?;
-            // An alias, not a column of that name.
+            // `as` introduces an alias here; it is not a column of that name.
             if parser.is_word("as") && parser.is_name_at(1) {
                 return None;
             }
@@ -187,7 +187,7 @@ impl Parser<'_> {
         if called && OF_CELLS.iter().any(|word| self.is_word(word)) {
             return self.call_of_cells();
         }
-        // Only the word counts rows: `"count"(*)` is refused.
+        // Only the unquoted word counts rows: `"count"(*)` is refused.
         let counts = called && self.is_word("count");
         let (keyspace, name) = self.function()?;
         self.expect("(")?;
@@ -224,7 +224,7 @@ impl Parser<'_> {
         Some(Selector::Cast(Box::new(inner)))
     }
 
-    /// `ttl(column)`, since 5.0 also of a part of one.
+    /// `ttl(column)`; since 5.0 also of a part of a column.
     fn call_of_cells(&mut self) -> Option<Selector> {
         let name = self.name()?;
         self.expect("(")?;

@@ -1,4 +1,4 @@
-//! Terms: constants, markers, tuples, and what Cassandra computes a value from.
+//! Terms: constants, markers, tuples, and expressions that Cassandra computes.
 
 use super::tokens::Kind;
 use super::types::Type;
@@ -40,7 +40,7 @@ impl Parser<'_> {
         self.simple()
     }
 
-    /// Whether a name is there that calls nothing: a column, as in `a = [1] + a`, never a term.
+    /// Whether there is a name that calls nothing: a column, as in `a = [1] + a`, never a term.
     pub(super) fn is_plain_name_at(&self, ahead: usize) -> bool {
         let calls = self.is_symbol_at(ahead + 1, "(") || self.is_symbol_at(ahead + 1, ".");
         self.is_name_at(ahead) && !calls
@@ -69,7 +69,7 @@ impl Parser<'_> {
         Some(Term { span, kind })
     }
 
-    /// `(type) term` or `(term, …)`. Behind a tuple's bracket no term can follow.
+    /// `(type) term` or `(term, …)`. No term can follow the closing bracket of a tuple.
     fn tuple_or_hint(&mut self) -> Option<TermKind> {
         let place = self.place();
         match self.type_in_brackets() {
@@ -136,7 +136,7 @@ impl Parser<'_> {
         }
     }
 
-    /// What stands between the braces: a set, a map, or fields of a user-defined type.
+    /// The content of braces: a set, a map, or fields of a user-defined type.
     fn set_or_map(&mut self) -> Option<()> {
         if self.is_symbol("}") {
             return Some(());
@@ -166,7 +166,7 @@ impl Parser<'_> {
         self.term().map(drop)
     }
 
-    /// The name of a function with its keyspace; a bracket follows.
+    /// The name of a function with its keyspace, if a bracket follows.
     pub(super) fn function(&mut self) -> Option<(Option<String>, String)> {
         let keyspace = if self.is_symbol_at(1, ".") {
             let keyspace = self.name()?;
@@ -183,7 +183,7 @@ impl Parser<'_> {
         self.is_symbol("(").then_some((keyspace, name))
     }
 
-    /// A constant or null. Takes nothing if it is something else, or a blob of half a byte.
+    /// A constant or null. Takes nothing if it is something else, or a blob with an odd number of digits.
     pub(super) fn literal(&mut self) -> Option<Literal> {
         let source = self.source_at(0);
         let literal = match self.kind()? {
@@ -203,7 +203,7 @@ impl Parser<'_> {
         Some(literal)
     }
 
-    /// What LIMIT and USING take: an integer or a marker.
+    /// An integer or a marker, as in LIMIT and USING.
     pub(super) fn integer_or_marker(&mut self) -> Option<Term> {
         let start = self.start();
         let kind = if self.kind() == Some(Kind::Integer) {
@@ -216,7 +216,7 @@ impl Parser<'_> {
     }
 }
 
-/// Case does not matter for the two that are words, and Cassandra forgets the sign of one.
+/// Case does not matter for `-NaN` and `-Infinity`, and Cassandra ignores the sign of the first.
 fn float(source: &str) -> String {
     if source.eq_ignore_ascii_case("-nan") {
         "NaN".to_owned()

@@ -1,7 +1,7 @@
-//! The tokens of Cassandra's grammar, exactly. Texts that it cannot cut into tokens have none.
+//! Cuts a text into exactly the tokens of Cassandra's grammar, or fails.
 //!
-//! The lexer beside it is lenient, for texts that are only looked at; what is parsed must be cut as Cassandra cuts it:
-//! `-5` is one token wherever it stands, `<=` is one and `< =` are two, and a comment ends with its line.
+//! `statement::lexer` is lenient, for texts that are only inspected. A text that is parsed must be cut as Cassandra
+//! cuts it: `-5` is one token everywhere, `<=` is one and `< =` are two, and a comment ends with its line.
 
 use std::ops::Range;
 
@@ -12,11 +12,11 @@ pub(super) enum Kind {
     /// A name or keyword without quotes.
     Word,
     QuotedName,
-    /// `""`, which is a column's name in some places and nothing elsewhere.
+    /// `""`, which is a column's name in some places and invalid elsewhere.
     EmptyName,
     Text,
     Integer,
-    /// Also `-NaN` and `-Infinity`; without their sign these two are words.
+    /// Includes `-NaN` and `-Infinity`; without their sign these two are words.
     Float,
     Duration,
     Uuid,
@@ -31,16 +31,16 @@ pub(super) struct Token {
     pub(super) span: Range<usize>,
 }
 
-/// Longer ones first.
+/// Every symbol is listed before its prefixes.
 const SYMBOLS: [&str; 26] = [
     "..", "<=", ">=", "!=", "+=", "-=", "(", ")", "[", "]", "{", "}", ",", ";", ".", "=", "<", ">",
     "+", "-", "*", "/", "%", "?", ":", "expr(",
 ];
 
-/// A text of more tokens is made for it: each takes many times the memory of a bracket.
+/// Only a malicious text has more tokens. A token takes many times the memory of a bracket in the text.
 const TOKENS_MAX: usize = 1 << 20;
 
-/// All tokens of a text. `None`: Cassandra refuses it, or might cut it in another way, or there are too many.
+/// All tokens of a text. `None`: Cassandra refuses it, or might cut it differently, or there are too many.
 pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
     let mut tokens = Vec::new();
     let mut at = blank(text)?;
@@ -60,7 +60,7 @@ pub(super) fn tokens(text: &str) -> Option<Vec<Token>> {
     Some(tokens)
 }
 
-/// How long the white space and the comments at the start are. `None`: a comment has no end.
+/// Length of the white space and comments at the start. `None`: a comment has no end.
 fn blank(text: &str) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -76,7 +76,7 @@ fn blank(text: &str) -> Option<usize> {
     }
 }
 
-/// The token at the start of a text that is not empty.
+/// The token at the start of a non-empty text.
 fn token(rest: &str) -> Option<(Kind, usize)> {
     let unsigned = rest.strip_prefix('-').unwrap_or(rest);
     let sign = rest.len() - unsigned.len();
@@ -91,8 +91,8 @@ fn token(rest: &str) -> Option<(Kind, usize)> {
     }
 }
 
-/// `-NaN` and `-Infinity` are tokens. Behind a minus Cassandra expects nothing else that begins like them, or with `P`:
-/// it refuses `a -i`.
+/// `-NaN` and `-Infinity` are tokens. After a minus, Cassandra refuses any other word with their first letters, or with
+/// `P`: it refuses `a -i`.
 fn negative_word(unsigned: &str) -> Option<(Kind, usize)> {
     let begins = |word: &&str| {
         let start = unsigned.get(..word.len());
@@ -137,8 +137,8 @@ fn uuid_or_word(rest: &str) -> (Kind, usize) {
     }
 }
 
-/// What begins with a digit, behind `sign` bytes of a sign. Letters that touch it and belong to no number are refused,
-/// however Cassandra might cut them.
+/// A token that begins with a digit, after `sign` bytes of a sign. It is refused if letters that belong to no number
+/// follow directly, however Cassandra might cut them.
 fn number(rest: &str, sign: usize) -> Option<(Kind, usize)> {
     if sign == 0 {
         if let Some(length) = lexer::uuid(rest) {
@@ -157,8 +157,8 @@ fn number(rest: &str, sign: usize) -> Option<(Kind, usize)> {
     alone(rest, kind, length, sign)
 }
 
-/// An integer of so many digits, or a number with a fraction or an exponent. `1..2` is a range of integers, `1...2` one
-/// from `1.`.
+/// An integer with this many digits, or a number with a fraction or an exponent. `1..2` is a range of integers; in
+/// `1...2` the range begins with `1.`.
 fn fraction(rest: &str, digits: usize) -> (Kind, usize) {
     let behind = &rest[digits..];
     let (mut kind, mut at) = (Kind::Integer, digits);
@@ -184,7 +184,7 @@ fn alone(rest: &str, kind: Kind, length: usize, sign: usize) -> Option<(Kind, us
     (!rest[length..].starts_with(touches)).then_some((kind, sign + length))
 }
 
-/// `P1Y2M3DT4H5M6S`, `P3W`, `PT1S`, `P0001-02-03T04:05:06`: to the end of the word, or it is a name.
+/// `P1Y2M3DT4H5M6S`, `P3W`, `PT1S`, `P0001-02-03T04:05:06`. If it does not fill the word, the word is a name.
 fn iso_duration(rest: &str) -> Option<usize> {
     if let Some(length) = alternative_duration(rest) {
         return Some(length);
@@ -201,7 +201,7 @@ fn iso_duration(rest: &str) -> Option<usize> {
     fits.then_some(word.len())
 }
 
-/// Numbers, each before one of the units, at least one, in the order of the units.
+/// Whether the text is one or more numbers, each followed by a unit, with the units in this order.
 fn units(text: &str, order: &str) -> bool {
     let (mut rest, mut order) = (text, order);
     while !rest.is_empty() {

@@ -1,13 +1,13 @@
-//! Types, as they stand in a type hint or behind CAST. Only whether one is there matters.
+//! Types in type hints and casts. It only matters whether there is one.
 
 use super::tokens::Kind;
 use super::{Parser, words};
 
-/// What kind of a type it is, as far as `frozen` and quotes care.
+/// The kind of a type, as far as it matters for `frozen` and for quoted class names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Type {
     Native,
-    /// A class by its name. Whether Cassandra knows it cannot be told here, and one that it does not know is an error.
+    /// A class by its name. A class that Cassandra does not know is an error, and only Cassandra can tell.
     Class,
     Other,
 }
@@ -76,7 +76,7 @@ impl Parser<'_> {
         fits.then(|| outcome(&types))
     }
 
-    /// A native type cannot be frozen, and Cassandra takes that for a mistake in the text.
+    /// A native type cannot be frozen: Cassandra treats that as a syntax error.
     fn frozen(&mut self) -> Option<Type> {
         self.expect("<")?;
         let inner = self.any_type()?;
@@ -91,7 +91,7 @@ impl Parser<'_> {
         self.expect("<")?;
         let inner = self.any_type()?;
         self.expect(",")?;
-        // Of more than nine digits it might not be a number to Cassandra.
+        // Cassandra might not accept a number of more than nine digits.
         let fits = self.kind() == Some(Kind::Integer) && self.source_at(0).len() <= 9;
         (fits && self.take().is_some()).then_some(())?;
         self.expect(">")?;

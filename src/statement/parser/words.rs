@@ -1,6 +1,6 @@
-//! The words that CQL keeps for itself. As Cassandra 4.1 and 5.0 have them, tried one by one on both.
+//! The words that CQL reserves in Cassandra 4.1 and 5.0. Each was tried on both.
 
-/// Never a name without quotes.
+/// Never names unless quoted.
 const RESERVED: [&str; 59] = [
     "add",
     "allow",
@@ -63,7 +63,7 @@ const RESERVED: [&str; 59] = [
     "with",
 ];
 
-/// Names of columns, but not of functions. (`token` is the other way round.)
+/// These may name columns, but not functions. (`token` may name a function, but not a column.)
 const NEVER_FUNCTIONS: [&str; 7] = [
     "cast",
     "distinct",
@@ -74,7 +74,7 @@ const NEVER_FUNCTIONS: [&str; 7] = [
     "writetime",
 ];
 
-/// Names of columns, but not of types.
+/// These may name columns, but not types.
 const NEVER_TYPES: [&str; 13] = [
     "bitstring",
     "byte",
@@ -132,7 +132,7 @@ pub(super) fn is_native_type(word: &str) -> bool {
     holds(&NATIVE_TYPES, word)
 }
 
-/// A type that someone made.
+/// Whether the word may name a user-defined type.
 pub(super) fn is_user_type(word: &str) -> bool {
     is_name(word) && !is_native_type(word) && !holds(&NEVER_TYPES, word)
 }

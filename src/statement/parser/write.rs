@@ -6,14 +6,14 @@ use crate::statement::term::{Literal, Term, TermKind};
 use crate::statement::touches::Name;
 use crate::statement::write::{Batch, BatchKind, Keys, Write, WriteKind, Writes};
 
-/// USING.
+/// The USING clause.
 #[derive(Default)]
 struct Using {
     timestamp: Option<Term>,
     ttl: Option<Term>,
 }
 
-/// How a column is set. Some ways exclude each other for one column, and Cassandra takes that for a mistake in the text.
+/// How a column is set. Some ways exclude each other for one column; Cassandra treats that as a syntax error.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Assignment {
     Whole,
@@ -178,7 +178,7 @@ impl Parser<'_> {
             if !same(self.column()) {
                 return None;
             }
-            // `a = a -3` is a name and a number.
+            // The second half of `a = a -3` is a name and a number.
             if self.kind() == Some(Kind::Integer) {
                 self.take()?;
             } else if self.symbol("+") || self.symbol("-") {

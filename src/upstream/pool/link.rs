@@ -1,7 +1,7 @@
 //! One v5 connection that carries many requests at a time.
 //!
-//! A task of its own reads and writes, so a request that is given up in the middle never leaves half a message behind.
-//! When it ends, for whatever reason, everybody who waits learns it at once. It never sends anything twice.
+//! A separate task reads and writes, so a request that is given up in the middle never leaves half a message behind.
+//! When the connection ends, for whatever reason, everybody who waits learns of it at once. Nothing is ever sent twice.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -24,10 +24,10 @@ use crate::upstream::UpstreamError;
 use crate::upstream::balance::Lease;
 use crate::upstream::connection::{Connection, SEGMENTS};
 
-/// Requests under way on one connection; more wait for their turn.
+/// Maximum number of requests in flight on one connection; more wait for their turn.
 const IN_FLIGHT_MAX: i16 = 1024;
-/// So many requests in a row without any answer, over so long a time, and the connection is taken for dead. One alone, or
-/// several at once, may be slow.
+/// A connection counts as dead after this many requests in a row without any answer, over at least `SILENCE`. One
+/// request alone, or several at once, may just be slow.
 const SILENT_MAX: u32 = 4;
 const SILENCE: Duration = Duration::from_secs(5);
 /// Requests that wait to be written are joined up to this size.
@@ -37,7 +37,7 @@ pub(super) struct Link {
     shared: Rc<Shared>,
     outgoing: mpsc::Sender<Vec<u8>>,
     task: JoinHandle<()>,
-    /// Ids that are prepared here, each with a number that tells one time from the next.
+    /// Ids that are prepared here, each with the number of its preparation, which tells it from later ones.
     known: RefCell<HashMap<Box<[u8]>, u64>>,
     preparations: Cell<u64>,
 }
@@ -50,18 +50,18 @@ struct Shared {
     room: Semaphore,
     closed: Cell<bool>,
     close: Notify,
-    /// Requests given up since something was last heard, and when the first was.
+    /// Requests that timed out since the last reply; `silent_since` is when the first did.
     silent: Cell<u32>,
     silent_since: Cell<Instant>,
 }
 
-/// Counts a connection until its task ends, however it does.
+/// Counts a connection until its task ends, however it ends.
 struct Counted {
     shared: Rc<Shared>,
     _lease: Lease,
 }
 
-/// A request under way; dropping it gives it up.
+/// A request in flight; dropping this gives it up.
 struct Ticket<'a> {
     shared: &'a Shared,
     stream: Stream,
@@ -123,7 +123,7 @@ impl Link {
         let shared = &*self.shared;
         let address = shared.address;
         match timeout_at(deadline, shared.room.acquire()).await {
-            // It comes back with the reply, however late.
+            // The permit comes back with the reply, however late.
             Ok(Ok(permit)) => permit.forget(),
             Ok(Err(_)) => return Err(PoolError::Unsent(address)),
             Err(_) => return Err(PoolError::Timeout(address)),
@@ -145,14 +145,14 @@ impl Link {
         }
     }
 
-    /// Since when a statement is prepared here, if it is.
+    /// The number of a statement's last preparation here, if it is prepared.
     pub(super) fn knows(&self, id: &[u8]) -> Option<u64> {
         self.known.borrow().get(id).copied()
     }
 
     pub(super) fn learn(&self, id: &[u8]) {
         let mut known = self.known.borrow_mut();
-        // Ids of statements that nobody uses any more are not worth keeping; the others are prepared again.
+        // Drops all ids, because many are of statements that nobody uses any more; the others are prepared again.
         if known.len() >= 2 * STATEMENTS_MAX {
             known.clear();
         }
@@ -160,7 +160,7 @@ impl Link {
         known.insert(id.into(), self.preparations.get());
     }
 
-    /// The node does not have it any more, unless it was prepared again since.
+    /// Forgets a statement that the node does not have any more, unless it was prepared again since.
     pub(super) fn forget(&self, id: &[u8], since: u64) {
         if self.knows(id) == Some(since) {
             self.known.borrow_mut().remove(id);
@@ -190,7 +190,7 @@ impl Shared {
         let is_dead =
             self.silent.get() >= SILENT_MAX && self.silent_since.get().elapsed() >= SILENCE;
         if is_dead && !self.closed.get() {
-            tracing::info!(node = %self.address, "connection for split reads is silent, closing it");
+            tracing::info!(node = %self.address, "connection for split reads gets no answers, closing it");
             self.config.left_alone(self.address);
             self.close();
         }
@@ -204,11 +204,11 @@ impl Shared {
         }
     }
 
-    /// Hands a reply over. Returns whether it was one.
+    /// Hands a reply over. Returns `false` if nothing was asked on its stream.
     fn deliver(&self, reply: Envelope) -> bool {
         self.silent.set(0);
         match self.streams.borrow_mut().answered(reply.header.stream) {
-            // Whoever gave up this very moment does not want it.
+            // If the request was given up at this very moment, the reply is dropped.
             Answered::Waiter(waiter) => drop(waiter.send(reply)),
             Answered::Late => {}
             Answered::Unknown => return false,
@@ -231,7 +231,7 @@ impl Drop for Ticket<'_> {
     }
 }
 
-/// The life of a connection.
+/// Runs a connection until it ends.
 async fn carry(counted: Counted, opened: Connection, queued: mpsc::Receiver<Vec<u8>>) {
     let Connection {
         address,
@@ -249,7 +249,7 @@ async fn carry(counted: Counted, opened: Connection, queued: mpsc::Receiver<Vec<
     };
     tokio::select! {
         broken = incoming.run(shared) => if let Err(error) = broken {
-            tracing::warn!(node = %address, %error, "connection for split reads is not CQL");
+            tracing::warn!(node = %address, %error, "a node broke the CQL protocol on a connection for split reads");
         },
         () = write(writer, queued) => {}
         () = shared.close.notified() => {}
@@ -270,7 +270,7 @@ impl Incoming {
             let step = self.deframer.step(self.buffer.filled(), &mut judge)?;
             self.buffer.consume(step.consumed);
             for part in step.then {
-                // We asked for no events, so all there is are replies.
+                // We asked for no events, so every message is a reply.
                 if let Part::Taken(reply, ()) = part
                     && !shared.deliver(reply)
                 {

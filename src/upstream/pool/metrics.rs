@@ -1,4 +1,4 @@
-//! What the pools of all threads count together.
+//! Metrics of the pools of all threads together.
 
 use metrics::{Counter, Gauge, counter, gauge};
 
@@ -39,7 +39,7 @@ impl Metrics {
         }
     }
 
-    /// Counts how an execute ended.
+    /// Counts how an EXECUTE or BATCH ended.
     pub(super) fn ended<T>(&self, result: &Result<T, PoolError>) {
         let counter = match result {
             Ok(_) => &self.answered,

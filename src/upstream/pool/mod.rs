@@ -1,7 +1,7 @@
 //! The proxy's own connections for split reads: protocol v5, one per node and thread, many requests at a time.
 //!
-//! A [`Pool`] belongs to one thread and lives on its `LocalSet`. It asks a replica where it can and never asks twice: a
-//! read that was sent and failed is the caller's, who has the original to turn to.
+//! A [`Pool`] belongs to one thread and lives on its `LocalSet`. It asks a replica where it can, and never repeats a
+//! read that was sent and failed: the caller can turn to the original.
 
 mod link;
 mod metrics;
@@ -38,16 +38,16 @@ use crate::protocol::request::query;
 use crate::protocol::response::error::{ErrorCode, ReadFailure, read_failure};
 use crate::protocol::{ProtocolError, opcode};
 
-/// Statements that one thread remembers.
+/// Maximum number of statements that one thread remembers.
 const STATEMENTS_MAX: usize = 1000;
-/// How often a request that was never sent looks for another connection.
+/// Maximum number of connections tried for a request that was never sent.
 const ATTEMPTS_MAX: usize = 3;
 
-/// How often a statement is prepared for one request: a full cache of a node prefers what was used before, and may drop a
-/// new statement before it is executed.
+/// Maximum number of times that a statement is prepared for one request: a node whose cache is full prefers statements
+/// that were used before, and may drop a new one before it is executed.
 const PREPARATIONS_MAX: usize = 5;
 
-/// Nobody waits longer for a read.
+/// Longer waits are shortened to this.
 const WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// What the pools of all threads share.
@@ -55,7 +55,7 @@ pub struct PoolConfig {
     dialer: Dialer,
     credentials: Option<Credentials>,
     balance: Arc<Balance>,
-    /// Tells the control connection to look at the nodes.
+    /// Tells the control connection to check the nodes.
     suspicion: Arc<Notify>,
     metrics: Metrics,
 }
@@ -76,14 +76,14 @@ impl PoolConfig {
         }
     }
 
-    /// A node failed us: it is left alone for a while, and somebody has a look at it.
+    /// A node has failed: it is left alone for a while, and the control connection checks it.
     fn left_alone(&self, address: SocketAddr) {
         self.balance.failed(address, std::time::Instant::now());
         self.suspicion.notify_one();
     }
 }
 
-/// Why a sub-read has no answer. Server texts may quote values, so they are in no message.
+/// Why a sub-read has no answer. Server texts may quote values, so no message contains them.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
     #[error("no node could be reached in time")]
@@ -100,25 +100,26 @@ pub enum PoolError {
         code: i32,
         text: String,
     },
-    #[error("the statement has other columns than when it was prepared")]
+    #[error("the statement's columns have changed since it was prepared")]
     Changed,
-    #[error("{address} sent what is not CQL: {source}")]
+    #[error("{address} broke the CQL protocol: {source}")]
     Protocol {
         address: SocketAddr,
         source: ProtocolError,
     },
-    #[error("request cannot be written: {0}")]
+    #[error("request cannot be encoded: {0}")]
     Encode(ProtocolError),
 }
 
 impl PoolError {
-    /// A read met more tombstones, or more to read, than a node allows: less of it may succeed, and the same never will.
+    /// Whether a read met more tombstones or more data than a node allows: a smaller read may succeed, the same never
+    /// will.
     pub fn is_too_much(&self) -> bool {
         const READ_FAILURE: i32 = 0x1300;
         matches!(self, Self::Refused { code: READ_FAILURE, text, .. } if read_failure(text) != ReadFailure::Other)
     }
 
-    /// The server refuses the request for what it is, or the role that sent it: syntax, rights, what is named in it.
+    /// Whether the server refuses the request itself or the role that sent it: syntax, permissions, unknown names.
     pub fn is_refused_for_good(&self) -> bool {
         matches!(
             self,
@@ -180,7 +181,7 @@ impl Pool {
         Err(last)
     }
 
-    /// Executes a statement on the first node of `route` that can be reached, or on any other of our data centre.
+    /// Executes a statement on the first node of `route` that can be reached, or on any other node of our data centre.
     pub async fn execute(
         &self,
         prepared: &Arc<Prepared>,
@@ -245,7 +246,8 @@ impl Pool {
         let mut answer = self.ask_on(&link, statements, request, deadline).await;
         for _ in 1..PREPARATIONS_MAX {
             match &answer {
-                // Evicted, altered, or restarted: once more with the statements prepared again, since nothing has happened yet.
+                // A statement was evicted, the table altered or the node restarted. Nothing has been executed, so
+                // prepare again and retry.
                 Err(PoolError::Refused { code, .. }) if *code == ErrorCode::Unprepared as i32 => {
                     answer = self.ask_on(&link, statements, request, deadline).await;
                 }
@@ -281,7 +283,7 @@ impl Pool {
         answer
     }
 
-    /// Prepares a statement on a node that has not got it; returns since when it has.
+    /// Prepares a statement on a node that does not have it. Returns the number of its preparation there.
     async fn made_known(
         &self,
         link: &Link,
@@ -292,7 +294,7 @@ impl Pool {
             return Ok(since);
         }
         let found = self.prepare_on(link, &prepared.text, deadline).await?;
-        // What the caller holds describes other columns than those that would come.
+        // The caller's copy describes other columns than the node would return.
         if found.id != prepared.id || found.result_metadata_id != prepared.result_metadata_id {
             return Err(PoolError::Changed);
         }
@@ -328,7 +330,7 @@ impl Pool {
         }
     }
 
-    /// How many executes each node has been sent by this thread.
+    /// How many EXECUTE and BATCH requests this thread has sent to each node.
     pub fn executes(&self) -> HashMap<SocketAddr, u64> {
         let nodes = self.nodes.borrow();
         let counts = nodes.iter().map(|(at, node)| (*at, node.executes.get()));
@@ -336,7 +338,7 @@ impl Pool {
     }
 }
 
-/// A deadline; a wait without end would overflow.
+/// The deadline after `within`, which is capped because an endless wait would overflow.
 fn after(within: Duration) -> Instant {
     Instant::now() + within.min(WAIT_MAX)
 }

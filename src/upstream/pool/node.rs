@@ -16,12 +16,12 @@ use crate::upstream::balance::backoff;
 pub(super) struct Node {
     address: SocketAddr,
     link: RefCell<Option<Rc<Link>>>,
-    /// Ends when the attempt does.
+    /// Closes when the attempt to open a connection ends.
     opening: RefCell<Option<watch::Receiver<()>>>,
-    /// Attempts that failed in a row, and when the next may begin.
+    /// Number of attempts that failed in a row; `retry_at` is when the next may begin.
     failures: Cell<u32>,
     retry_at: Cell<Option<Instant>>,
-    /// Executes sent to this node.
+    /// EXECUTE and BATCH requests sent to this node.
     pub(super) executes: Cell<u64>,
 }
 
@@ -37,7 +37,7 @@ impl Node {
         })
     }
 
-    /// The connection, if there is one that lives.
+    /// The connection, if one is open.
     pub(super) fn link(&self) -> Option<Rc<Link>> {
         let mut link = self.link.borrow_mut();
         if link.as_ref().is_some_and(|link| !link.is_open()) {
@@ -46,8 +46,8 @@ impl Node {
         link.clone()
     }
 
-    /// Begins to open a connection, unless somebody did. It goes on whether or not anybody waits for it, so that a node
-    /// that does not answer is found out once, and not by every request anew.
+    /// Begins to open a connection, unless an attempt is in progress. The attempt goes on whether or not anybody waits
+    /// for it, so that a node that does not answer is noticed once, and not by every request anew.
     pub(super) fn open(self: &Rc<Self>, config: &Arc<PoolConfig>) -> watch::Receiver<()> {
         let under_way = self.opening.borrow().clone();
         if let Some(opening) = under_way
@@ -59,7 +59,7 @@ impl Node {
         *self.opening.borrow_mut() = Some(opening.clone());
         let (node, config) = (self.clone(), config.clone());
         tokio::task::spawn_local(async move {
-            // Dropped last, when the outcome can be seen.
+            // Dropped last, once the outcome can be seen.
             let _ended = ended;
             node.attempt(config).await;
         });
@@ -80,7 +80,7 @@ impl Node {
     fn failed(&self, config: &PoolConfig, error: &UpstreamError) {
         let (node, failures) = (self.address, self.failures.get());
         config.metrics.open_failures.increment(1);
-        // The same trouble again and again is not news.
+        // Only the first failure in a row is worth an info line.
         if failures == 0 {
             tracing::info!(%node, %error, "no connection for split reads");
         } else {
@@ -93,12 +93,13 @@ impl Node {
         }
     }
 
-    /// Whether it failed so lately that it is not tried. Even with nothing else to try: every attempt may be a login.
+    /// Whether it failed too recently to be tried again. That holds even if there is no other node to try: every
+    /// attempt may be a login.
     pub(super) fn is_resting(&self) -> bool {
         self.retry_at.get().is_some_and(|at| at > Instant::now())
     }
 
-    /// Waits for a connection. `None`: it could not be opened, or not in time.
+    /// Waits for a connection. `None` if it could not be opened in time.
     pub(super) async fn opened(
         self: &Rc<Self>,
         config: &Arc<PoolConfig>,
@@ -108,13 +109,13 @@ impl Node {
             return Some(link);
         }
         let mut opening = self.open(config);
-        // Nothing is ever sent: what ends the wait is the end of the attempt, or the deadline.
+        // Nothing is ever sent on the channel: the wait ends with the attempt, or at the deadline.
         drop(timeout_at(deadline, opening.changed()).await);
         self.link()
     }
 }
 
-/// Whether clients' connections would fail as well. A node that refuses our own login serves them.
+/// Whether clients' connections would fail as well. A node that refuses our own login still serves clients.
 fn is_of_the_network(error: &UpstreamError) -> bool {
     match error {
         UpstreamError::Connect { .. }

@@ -1,4 +1,4 @@
-//! What a node's reply to a request of the pool says. Pure.
+//! Reads a node's reply to a request of the pool. Pure.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ pub struct SubReply {
     pub body: Vec<u8>,
 }
 
-/// What a reply says; an ERROR is an error, and so are columns that changed.
+/// Reads a reply. An ERROR becomes an `Err`, and so do columns that have changed.
 pub(super) fn answered(address: SocketAddr, reply: Envelope) -> Result<SubReply, PoolError> {
     let header = reply.header;
     let mut body = reply.body;

@@ -1,5 +1,5 @@
-//! Which connection a request takes: a replica's that is open, one that can be opened, or any other node's of our data
-//! centre.
+//! Chooses the connection for a request: an open one to a replica, then one to a replica that can be opened, then one
+//! to any other node of our data centre.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use super::{Pool, PoolError};
 use crate::upstream::cluster::Cluster;
 use crate::upstream::ring::Ring;
 
-/// How often a thread looks whether the cluster has changed.
+/// How often a thread checks whether the cluster has changed.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The cluster as this thread last saw it.
@@ -26,14 +26,14 @@ pub(super) struct Known {
 }
 
 impl Pool {
-    /// The nodes of our data centre that hold a partition; none where that is not known, which means any.
+    /// The nodes of our data centre that hold a partition; empty if that is not known, which means any.
     pub fn replicas(&self, replication: &[(String, String)], key: &[u8]) -> Vec<SocketAddr> {
         self.look();
         let ring = self.known.borrow().ring.clone();
         ring.replicas(replication, key)
     }
 
-    /// Brings the ring up to date, and lets go of nodes that have left.
+    /// Brings the ring up to date, and drops nodes that have left.
     fn look(&self) {
         let mut known = self.known.borrow_mut();
         let now = Instant::now();
@@ -89,7 +89,7 @@ impl Pool {
         opened.ok_or(PoolError::Unreachable)
     }
 
-    /// The nodes with another one first each time.
+    /// The nodes, rotated so that another one comes first each time.
     fn in_turn(&self, route: &[SocketAddr]) -> Vec<SocketAddr> {
         let turn = self.turn.get();
         self.turn.set(turn.wrapping_add(1));
@@ -99,7 +99,8 @@ impl Pool {
         route
     }
 
-    /// The first open connection, one with room before one without. Others are opened for later requests meanwhile.
+    /// The first open connection; one with room is preferred. Meanwhile, missing connections are opened for later
+    /// requests.
     fn open_replica(&self, replicas: &[SocketAddr]) -> Option<Rc<Link>> {
         let (mut found, mut crowded) = (None, None);
         for &address in replicas {

@@ -1,4 +1,5 @@
-//! The statements that a thread has prepared, by their text; bounded, the longest unused goes first. Pure.
+//! The statements that a thread has prepared, by their text. Their number is limited; the least recently used goes
+//! first. Pure.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ impl Statements {
         Some(entry.prepared.clone())
     }
 
-    /// Remembers what a node said, and returns what is remembered: one value for all as long as it stays the same.
+    /// Remembers a statement as a node prepared it. All callers share one value as long as it stays the same.
     pub(super) fn remember(&mut self, prepared: Prepared) -> Arc<Prepared> {
         if let Some(known) = self.get(&prepared.text)
             && *known == prepared
@@ -62,7 +63,7 @@ impl Statements {
         prepared
     }
 
-    /// Drops a statement that is no longer right, unless it has been replaced already.
+    /// Drops a statement that is no longer valid, unless it has been replaced already.
     pub(super) fn forget(&mut self, stale: &Arc<Prepared>) {
         let same = |entry: &Entry| entry.prepared == *stale;
         if self.by_text.get(&stale.text).is_some_and(same) {

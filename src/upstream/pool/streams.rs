@@ -1,20 +1,20 @@
 //! The stream ids of one connection. Pure.
 //!
-//! An id whose request was given up is not used again before its late reply has come: otherwise that reply would be
+//! An id whose request was given up is not used again before its late reply has arrived: otherwise that reply would be
 //! taken for another request's, and a client would see rows that it did not ask for.
 
-/// A used id. The serial number tells its request from later ones with the same id.
+/// An id in use. The serial number tells its request from later ones with the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stream {
     pub(super) id: i16,
     serial: u64,
 }
 
-/// Whose a reply is.
+/// Who a reply belongs to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answered<T> {
     Waiter(T),
-    /// Nobody's any more.
+    /// Its request was given up.
     Late,
     /// Nothing was asked on this stream.
     Unknown,
@@ -64,7 +64,7 @@ impl<T> Streams<T> {
         })
     }
 
-    /// A reply has come; its id is free again.
+    /// Takes note of a reply; its id is free again.
     pub(super) fn answered(&mut self, id: i16) -> Answered<T> {
         let before = self
             .slot(id)
@@ -78,7 +78,7 @@ impl<T> Streams<T> {
         answered
     }
 
-    /// Nobody waits for this reply any more. Does nothing if it has come.
+    /// Nobody waits for this reply any more. Does nothing if it has arrived.
     pub(super) fn give_up(&mut self, stream: Stream) {
         if let Some(slot) = self.slot(stream.id)
             && matches!(slot, Slot::Waiting(serial, _) if *serial == stream.serial)
@@ -94,7 +94,7 @@ impl<T> Streams<T> {
         matches!(slot, Some(Slot::GivenUp))
     }
 
-    /// The connection has ended: whoever waits learns it from the loss of its waiter.
+    /// The connection has ended: dropping the waiters tells all who wait.
     pub(super) fn clear(&mut self) {
         self.slots.clear();
         self.free.clear();

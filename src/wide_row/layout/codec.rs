@@ -1,9 +1,10 @@
 //! A layout as bytes, for the store and for the shared cache.
 //!
-//! `"NLT" version:u8`, the identity (keyspace, table, key, generation), split table, strategy, the number of buckets, then
-//! each: the number of its values, the values, rows, bytes. Texts and values follow their length; all numbers are little
-//! endian. At the end xxh3-64 of everything before it. Nothing is read before version and check are right, and nothing
-//! is taken over unless identity and buckets are: a wrong layout would be a wrong answer.
+//! The encoding is `"NLT" version:u8`, the identity (keyspace, table, key, generation), split table, strategy and the
+//! number of buckets; then for each bucket the number of its values, the values, rows and bytes. Texts and values are
+//! preceded by their length; all numbers are little-endian. The last eight bytes are the xxh3-64 of everything before
+//! them. Decoding refuses bytes unless version, checksum, identity and buckets are right: a wrong layout would be a
+//! wrong answer.
 
 use twox_hash::XxHash3_64;
 
@@ -14,7 +15,7 @@ use crate::wide_row::names::Generation;
 const MAGIC: [u8; 3] = *b"NLT";
 const VERSION: u8 = 1;
 const CHECK_BYTES: usize = 8;
-/// The shortest bucket: no values, two counts.
+/// The shortest bucket: no values, only the three counts.
 const BUCKET_BYTES_MIN: usize = 4 + 8 + 8;
 
 impl Layout {
@@ -55,13 +56,13 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The check of the encoding, which tells two layouts apart.
+    /// The checksum of the encoding, which tells two layouts apart.
     pub fn checksum(&self) -> u64 {
         XxHash3_64::oneshot(&self.body())
     }
 
-    /// The encoding without its check. Lengths cannot be cut: what would need more than 32 bits is too large for
-    /// [`Self::encode`] anyway.
+    /// The encoding without its checksum. Lengths fit into 32 bits: a longer layout is too large for [`Self::encode`]
+    /// anyway.
     pub(super) fn body(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.bytes());
         out.extend_from_slice(&MAGIC);
@@ -94,12 +95,12 @@ fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// What is left to read. The check is no secret, so even checked bytes may say anything: every length is held against what
-/// is there before anything is reserved for it.
+/// The bytes left to read. Anyone can compute the checksum, so even bytes that pass it may hold anything: every length
+/// is compared with the bytes that remain before memory is reserved for it.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// A whole, sound layout and nothing behind it.
+    /// Reads a whole, sound layout with nothing behind it.
     fn layout(mut self) -> Option<Layout> {
         let layout = Layout {
             table: TableName::new(self.text()?, self.text()?),
@@ -141,7 +142,7 @@ impl<'a> Reader<'a> {
         Some(bytes)
     }
 
-    /// A number of things that take at least `each` bytes, if so many can follow.
+    /// Reads a number of items of at least `each` bytes; `None` if the rest cannot hold that many.
     fn count(&mut self, each: usize) -> Option<usize> {
         let count = u32::from_le_bytes(self.array()?) as usize;
         (count <= self.0.len() / each).then_some(count)

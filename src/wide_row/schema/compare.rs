@@ -1,4 +1,4 @@
-//! What a cluster has against what the files of `cql/` make. Pure.
+//! Compares the schema of a cluster with the files of `cql/`. Pure.
 
 use std::fmt;
 
@@ -35,10 +35,10 @@ impl Existing {
     }
 }
 
-/// One thing that is not as a file makes it.
+/// One way in which the cluster differs from a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Below the control keyspace; `None` is the keyspace itself.
+    /// Name within the control keyspace; `None` for the keyspace itself.
     pub object: Option<String>,
     pub what: String,
     pub file: &'static str,
@@ -51,8 +51,8 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Everything that Narrows would stumble over. Columns and fields beyond ours are no difference: a newer version may
-/// have added them.
+/// Every difference that matters to Narrows. Additional fields and additional columns outside the key do not count: a
+/// newer version may have added them.
 pub fn differences(expected: &[Statement], existing: &Existing) -> Vec<Difference> {
     expected
         .iter()
@@ -123,15 +123,15 @@ fn column_differences(expected: &[Column], found: &[Column]) -> Vec<String> {
             Some(_) => None,
         }
     });
-    // A column more in the key makes other rows of the same statements.
+    // With another column in the key, the same statements would mean other rows.
     let foreign = found
         .iter()
         .filter(|column| column.position >= 0 && named(expected, &column.name).is_none())
-        .map(|column| format!("has the key column {}, which is not ours", shown(column)));
+        .map(|column| format!("has the unexpected key column {}", shown(column)));
     differing.chain(foreign).collect()
 }
 
-/// As in a CREATE TABLE, with the place in the key behind it.
+/// As in a CREATE TABLE, followed by the position in the key.
 fn shown(column: &Column) -> String {
     let Column {
         name,

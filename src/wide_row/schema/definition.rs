@@ -1,6 +1,6 @@
-//! The files of `cql/` as statements, and what each of them makes. Pure.
+//! The files of `cql/` as statements, and the objects that they create. Pure.
 //!
-//! The files are the only place that says which columns there are: what is compared with a cluster is read from them.
+//! The files are the only definition of the columns: the schema that a cluster should have is read from them.
 
 use std::ops::Range;
 
@@ -46,7 +46,7 @@ pub struct Statement {
     pub object: Object,
 }
 
-/// What a statement makes.
+/// What a statement creates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Object {
     Keyspace,
@@ -58,13 +58,13 @@ pub enum Object {
     Table {
         name: String,
         columns: Vec<Column>,
-        /// Where the statement sets it, since Narrows then relies on it.
+        /// `Some` if the statement sets it, because Narrows then relies on it.
         read_repair: Option<String>,
     },
 }
 
 impl Object {
-    /// Below the control keyspace; `None` is the keyspace itself.
+    /// Name within the control keyspace; `None` for the keyspace itself.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Keyspace => None,
@@ -73,7 +73,7 @@ impl Object {
     }
 }
 
-/// A column in the words of `system_schema.columns`.
+/// A column as `system_schema.columns` describes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     pub name: String,
@@ -83,7 +83,8 @@ pub struct Column {
     pub data_type: String,
 }
 
-/// A keyspace name as CQL takes it. Any name but that of the files is quoted, so that no list of reserved words is needed.
+/// A keyspace name for use in CQL. Every name except that of the files is quoted, so no list of reserved words is
+/// needed.
 pub fn keyspace_in_cql(keyspace: &str) -> String {
     if keyspace == KEYSPACE_IN_FILES {
         keyspace.to_owned()
@@ -130,7 +131,7 @@ fn replication_span(text: &str, tokens: &[Token]) -> Option<Range<usize>> {
     Some(rest[0].span.start..end.span.end)
 }
 
-/// The statements of a file. `None`: it has something that is not one of ours.
+/// The statements of a file. `None` if it contains anything other than the CREATE statements known here.
 pub fn parse(file: &'static str, text: &str) -> Option<Vec<Statement>> {
     let tokens: Vec<Token> = Lexer::new(text).collect();
     let parts = tokens.split(|token| token.is_symbol(';'));
@@ -172,7 +173,7 @@ fn object(text: &str, tokens: &[Token]) -> Option<Object> {
     })
 }
 
-/// What is between the first parenthesis and its end, cut at the commas that are in no further brackets.
+/// The contents of the first parentheses, split at the commas that are not in further brackets.
 fn parts(tokens: &[Token]) -> Option<Vec<&[Token]>> {
     let mut depth = 0;
     let mut begin = 1;
@@ -199,7 +200,7 @@ fn field(text: &str, part: &[Token]) -> Option<(String, String)> {
     Some((name.name(text)?, type_text(text, data_type)))
 }
 
-/// As Cassandra writes types: one space behind a comma and no other.
+/// The text of a type as Cassandra writes it: one space after a comma and no other.
 fn type_text(text: &str, tokens: &[Token]) -> String {
     let words = tokens.iter().map(|token| match token.kind {
         Kind::Symbol(',') => ", ",
@@ -235,7 +236,7 @@ fn columns(text: &str, parts: &[&[Token]]) -> Option<Vec<Column>> {
     columns.collect()
 }
 
-/// Columns of `PRIMARY KEY ((a, b), c)` with the part they belong to and their place in it.
+/// Columns of `PRIMARY KEY ((a, b), c)` with the part they belong to and their position in it.
 fn primary_key(text: &str, tokens: &[Token]) -> Vec<(String, &'static str, i32)> {
     let mut depth = 0;
     let mut counts = [0; 2];

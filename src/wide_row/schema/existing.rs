@@ -1,4 +1,4 @@
-//! Reads from `system_schema` what a cluster has. Every role that may log in may read it.
+//! Reads the existing schema from `system_schema`, which every role that may log in can read.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub(super) async fn read(session: &Session, keyspace: &str) -> Result<Existing, 
     })
 }
 
-/// How a keyspace is replicated; `None` where there is none, or none to copy.
+/// The replication of a keyspace; `None` if there is no such keyspace, or no replication that can be copied.
 pub(super) async fn replication(
     session: &Session,
     keyspace: &str,

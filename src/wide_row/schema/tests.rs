@@ -248,7 +248,7 @@ fn every_difference_is_named_with_its_file() {
             "wide_row has the column epoch text static, expected epoch int static (see cql/003_wide_row.cql)",
             "wide_row_layout has the column generation int (partition_key 2), \
              expected generation int (partition_key 3) (see cql/004_wide_row_layout.cql)",
-            "wide_row_layout has the key column extra int (clustering 0), which is not ours \
+            "wide_row_layout has the unexpected key column extra int (clustering 0) \
              (see cql/004_wide_row_layout.cql)",
         ]
     );

@@ -1,8 +1,8 @@
-//! One conditional change: tried until it is known whether it took place.
+//! One conditional change, repeated until its outcome is known.
 //!
-//! Versions must grow, so an LWT that lost only because another change of the shard came first is sent again with a
-//! larger one. One whose outcome is unknown is sent again, too: its conditions tell whether there is still something to
-//! do, and what it writes is the same.
+//! Versions must grow, so an LWT that lost only to another change of its shard is sent again with a larger version. An
+//! LWT with an unknown outcome is sent again, too: its conditions tell whether anything is left to do, and it writes
+//! the same values.
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::time::Duration;
@@ -21,18 +21,18 @@ use crate::schema::names::TableName;
 use crate::wide_row::clock::unix_micros;
 use crate::wide_row::names::Version;
 
-/// Each loses only to a change that succeeded, so this many in a row mean that something is wrong.
+/// Each attempt loses only to a change that succeeded, so this many in a row mean that something is wrong.
 const ATTEMPTS_MAX: usize = 12;
-/// Of what is not conditional on a version.
+/// Maximum number of attempts at a change that is not conditional on a version.
 const REPEATS_MAX: usize = 5;
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
-/// What an LWT answered.
+/// The reply to an LWT.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) applied: bool,
-    /// What the conditions were compared with; empty if there was nothing.
+    /// The values that the conditions were compared with; empty if there were none.
     columns: Vec<(String, Option<CqlValue>)>,
 }
 
@@ -52,7 +52,7 @@ impl Answer {
             .map(|index| columns.swap_remove(index).1);
         match applied {
             Some(Some(CqlValue::Boolean(applied))) => Ok(Self { applied, columns }),
-            _ => Err(not_understood("an LWT was answered without [applied]")),
+            _ => Err(not_understood("an LWT whose reply has no [applied]")),
         }
     }
 
@@ -88,13 +88,13 @@ impl Answer {
 
 /// How a conditional change ended.
 pub(super) enum Ended {
-    /// An LWT of ours returned that it took place.
+    /// An LWT of ours returned that it applied.
     Applied(Version),
-    /// Something other than the version stood against it.
+    /// A condition other than the version failed.
     Lost(Answer),
 }
 
-/// LWTs of one partition that run into each other cost each other rounds, so those of one process take turns.
+/// Concurrent LWTs on one partition cost each other Paxos rounds, so those of one process take turns.
 pub(super) struct Turns([Mutex<()>; 64]);
 
 impl Default for Turns {
@@ -112,8 +112,8 @@ impl Turns {
     }
 }
 
-/// Sends a change with growing versions. `repeatable` says of an answer that did not apply whether only the version was in
-/// the way.
+/// Sends a change with growing versions. `repeatable` says of an LWT that did not apply whether only its version was
+/// too small.
 pub(super) async fn change<V: SerializeRow>(
     session: &Session,
     statement: &PreparedStatement,
@@ -144,7 +144,7 @@ pub(super) async fn change<V: SerializeRow>(
     })
 }
 
-/// Repeats what is harmless to repeat until it is answered.
+/// Repeats a change that is harmless to repeat, until it is answered.
 pub(super) async fn answered<F: Future<Output = Result<Answer, StoreError>>>(
     attempt: impl Fn() -> F,
 ) -> Result<Answer, StoreError> {
@@ -175,7 +175,7 @@ fn next(version: Version) -> Version {
     version.after(unix_micros())
 }
 
-/// Longer each time, and by chance, so that two that collided do not collide again.
+/// An exponential back-off with jitter, so that two writers that collided do not collide again.
 fn pause(attempt: usize) -> Duration {
     let longest = PAUSE_MIN
         .saturating_mul(1 << attempt.min(10))
@@ -184,7 +184,7 @@ fn pause(attempt: usize) -> Duration {
     longest / 2 + longest / 2 * chance as u32 / 1024
 }
 
-/// The values of one statement, of whatever types.
+/// The values of one statement, of any types.
 pub(super) type Values = Vec<Box<dyn SerializeValue + Send + Sync>>;
 
 /// Boxes values in the order of the statement's markers; `place id` stands for the four columns of a split's key.

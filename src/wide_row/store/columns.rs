@@ -101,7 +101,7 @@ impl From<&Progress> for ProgressColumn {
 }
 
 impl ProgressColumn {
-    /// `None` for a stage that a later version may have.
+    /// `None` for a stage that this version does not know.
     pub(super) fn read(self) -> Option<Progress> {
         Some(Progress {
             state: State::parse(self.state.as_deref()?)?,

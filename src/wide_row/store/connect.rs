@@ -1,7 +1,9 @@
-//! Opens the session for the control keyspace: Narrows' own role, its own data centre, and no second attempt at a change.
+//! Opens the session for the control keyspace: with Narrows' own role, in its own data centre, and without retries of
+//! changes.
 //!
-//! Changes are not retried and not sent twice: after a lightweight transaction the caller must know what its own attempt
-//! became, and a retry would hide that. Reads, which are marked as idempotent, go to a second node when the first hangs.
+//! Changes are neither retried nor sent twice: after a lightweight transaction the caller must know the outcome of its
+//! own attempt, and a retry would hide that. Reads are marked as idempotent, and go to a second node when the first
+//! hangs.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
@@ -29,9 +31,9 @@ use crate::upstream::dial::Dialer;
 
 /// Longer than Cassandra itself takes to give up on a request, so that its answer comes first.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
-/// To find all nodes and connect to them, however some of them hang.
+/// Time to find all nodes and connect to them, even if some of them hang.
 const BUILD_TIMEOUT: Duration = Duration::from_secs(60);
-/// A node that has not answered a read by then is not waited for alone.
+/// Delay after which a read also goes to a second node.
 const SECOND_NODE_AFTER: Duration = Duration::from_millis(150);
 /// How long a schema change may take to reach every node.
 const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -65,7 +67,7 @@ pub async fn connect(config: &Config) -> Result<Session, ConnectError> {
         .default_execution_profile_handle(profile.into_handle())
         .connection_timeout(upstream.connect_timeout)
         .pool_size(PoolSize::PerHost(NonZeroUsize::MIN))
-        // Of the schema only this is needed, to know which node has a partition.
+        // The driver needs only this keyspace's schema, to know which nodes have a partition.
         .keyspaces_to_fetch([config.control.keyspace.as_str()])
         .fetch_full_schema_metadata(false)
         .schema_agreement_timeout(AGREEMENT_TIMEOUT)
@@ -80,8 +82,8 @@ pub async fn connect(config: &Config) -> Result<Session, ConnectError> {
     }
 }
 
-/// Looks at the cluster through a connection of our own first: it finds the data centre as the proxy does, and says what
-/// is wrong in words that name the setting.
+/// Looks at the cluster through a connection of our own first: it finds the data centre as the proxy does, and its
+/// errors name the setting that is wrong.
 pub(crate) async fn look(
     upstream: &Upstream,
     tls: Option<Arc<rustls::ClientConfig>>,
@@ -103,7 +105,8 @@ pub(crate) async fn look(
     Err(last.into())
 }
 
-/// The data centre whose nodes are asked. One that has none is a mistake: every request would fail without saying why.
+/// The data centre whose nodes are asked. One without nodes is an error, because every request would fail without
+/// saying why.
 fn data_center(cluster: &Cluster) -> Result<&str, ConnectError> {
     let wanted = cluster.data_center.as_str();
     let nodes = cluster.nodes.iter();
@@ -117,7 +120,7 @@ fn data_center(cluster: &Cluster) -> Result<&str, ConnectError> {
     })
 }
 
-/// LOCAL_QUORUM means the data centre of whoever coordinates, so no other is asked for data.
+/// LOCAL_QUORUM refers to the coordinator's data centre, so no node of another one may coordinate.
 fn profile(data_center: &str) -> ExecutionProfile {
     let balancing = DefaultPolicy::builder()
         .prefer_datacenter(data_center.to_owned())

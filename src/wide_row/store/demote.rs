@@ -1,5 +1,5 @@
-//! Steps back from a table, or from one split: what is done when copies turned out not to be what they should. Nothing here
-//! makes anything be served.
+//! Takes a served table back to `detect`, and removes splits whose table is gone. Nothing here puts anything into
+//! service.
 
 use super::cas::{answered, bind, send};
 use super::{ChangedRow, SplitId, Store, StoreError};
@@ -8,8 +8,8 @@ use crate::watched::Mode;
 use crate::wide_row::names::Version;
 
 impl Store {
-    /// Sets a table that is served to `detect`; one that is `off` stays so. Returns the mode that it is in then. `None`: it
-    /// is not watched.
+    /// Sets a table in mode `serve` to `detect`; one that is `off` stays so. Returns the mode that it is in afterwards.
+    /// `None`: it is not watched.
     pub async fn demote_table(&self, table: &TableName) -> Result<Option<Mode>, StoreError> {
         let (to, from) = (Mode::Detect, Mode::Serve);
         let values = || {
@@ -21,13 +21,13 @@ impl Store {
         match answer.text("mode") {
             _ if answer.applied => Ok(Some(to)),
             Some(mode) => Ok(Some(Mode::parse(mode).unwrap_or(Mode::Off))),
-            // Somebody wrote the row by hand and left the mode at its default, or there is no row.
+            // The row was written by hand without a mode, which then has its default; or there is no row.
             None => Ok(self.set_mode(table, to).await?.then_some(to)),
         }
     }
 
-    /// Removes the row of a split whose table is gone, if nobody changed it since it was read. Nobody who follows needs to
-    /// learn of it: without its table it counted for nothing.
+    /// Removes the row of a split whose table is gone, unless the row has changed since it was read. Followers need not
+    /// learn of it: without its table the split had no effect.
     pub async fn forget_split(
         &self,
         table: &TableName,

@@ -1,4 +1,4 @@
-//! What the schema says of a watched table, in `system_schema`.
+//! What `system_schema` says about a watched table.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use crate::schema::{ColumnRow, TableSchema};
 
 const TABLE: &str =
     "SELECT id, flags FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?";
-/// In the order of their names.
+/// Cassandra returns them in the order of their names.
 const COLUMNS: &str = "SELECT column_name, kind, position, type, clustering_order FROM system_schema.columns \
     WHERE keyspace_name = ? AND table_name = ?";
 const INDEXES: &str =
     "SELECT options FROM system_schema.indexes WHERE keyspace_name = ? AND table_name = ?";
-/// A column that was dropped and added again looks as before, and has lost its values.
+/// A column that was dropped and added again looks unchanged, but has lost its values.
 const DROPPED: &str = "SELECT column_name, dropped_time FROM system_schema.dropped_columns \
     WHERE keyspace_name = ? AND table_name = ?";
-/// Since 5.0. A split table has no masks, so nothing may be read from it for a table that has.
+/// Exists since 5.0. A split table has no masks, so a table with masks is never read from one.
 const MASKS_TABLE: (&str, &str) = ("system_schema", "column_masks");
 const TABLE_ID: &str =
     "SELECT id FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?";
@@ -30,13 +30,13 @@ const MASKS: &str =
     "SELECT column_name FROM system_schema.column_masks WHERE keyspace_name = ? AND table_name = ?";
 const KEYSPACE: &str = "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = ?";
 
-/// What the schema says of a table; nothing if it does not exist.
+/// What the schema says about a table; all `None` if it does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Described {
     pub table_id: Option<Uuid>,
-    /// A fingerprint of its columns: their names, kinds, places and types.
+    /// A fingerprint of its columns, dropped columns and masks.
     pub columns: Option<i64>,
-    /// `None` also for a table that makes no sense to this version.
+    /// `None` also for a table with counters, compact storage or masks, and for one that this version cannot interpret.
     pub schema: Option<Arc<TableSchema>>,
 }
 
@@ -50,7 +50,7 @@ impl Store {
         let Some((table_id, flags)) = found else {
             return Ok(Described::default());
         };
-        // Tables of the old storage are not what their columns say.
+        // Tables with other flags, as for compact storage or counters, are not what their columns say.
         let is_plain = flags.is_some_and(|flags| flags == ["compound"]);
         let columns: Vec<Column> = self.schema_rows(COLUMNS, names).await?;
         let dropped: Vec<(String, CqlTimestamp)> = self.schema_rows(DROPPED, names).await?;
@@ -79,7 +79,7 @@ impl Store {
         })
     }
 
-    /// The columns with an index; all of them, where an index does not say which it is for.
+    /// The columns with an index; all columns if an index does not say which one it is for.
     async fn indexed(
         &self,
         names: (&str, &str),
@@ -100,9 +100,9 @@ impl Store {
         Ok(indexed)
     }
 
-    /// The columns that not everybody sees as they are.
+    /// The masked columns, whose values not every role sees.
     pub(super) async fn masked(&self, names: (&str, &str)) -> Result<Vec<(String,)>, StoreError> {
-        // Before 5.0 there are no masks, and no table of them.
+        // Before 5.0 there are no masks, and no such table.
         let table: Vec<(Uuid,)> = self.schema_rows(TABLE_ID, MASKS_TABLE).await?;
         match table.is_empty() {
             true => Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! What concerns all proxies and workers of one control keyspace together.
+//! Settings that concern all proxies and workers of one control keyspace together.
 
 use std::time::Duration;
 
@@ -10,11 +10,12 @@ use super::{Store, StoreError, not_understood};
 const MAX_STALENESS: &str = "max_staleness";
 
 impl Store {
-    /// Says that a proxy is about to run with this `max_staleness`. From then on every guard waits at least so long: what
-    /// this proxy does not know yet when a guard is published, it knows or has stopped writing by the time of the copy.
-    /// Returns the longest of all.
+    /// Announces that a proxy is about to run with this `max_staleness`. From then on every guard waits at least that
+    /// long: if this proxy does not know of a guard when it is published, then by the time of the copy it knows of it
+    /// or has stopped forwarding writes. Returns the longest of all.
     pub async fn announce_max_staleness(&self, own: Duration) -> Result<Duration, StoreError> {
-        // Whoever reads it at SERIAL later sees at least what is seen here: it was agreed on.
+        // A LOCAL_QUORUM read is enough here: the value was agreed on, so a later SERIAL read returns at least this
+        // one.
         let known = self.max_staleness(&self.statements.fleet_nearby).await?;
         if let Some(known) = known.filter(|known| *known >= own) {
             return Ok(known);
@@ -37,11 +38,11 @@ impl Store {
         } else {
             answer.bigint("value")
         };
-        let missing = || not_understood("fleet has no value of max_staleness");
+        let missing = || not_understood("fleet has no value for max_staleness");
         longest.map(duration).ok_or_else(missing)
     }
 
-    /// The longest that any proxy announced before this was asked.
+    /// The longest `max_staleness` that any proxy announced before this call.
     pub async fn read_max_staleness(&self) -> Result<Option<Duration>, StoreError> {
         self.max_staleness(&self.statements.fleet).await
     }

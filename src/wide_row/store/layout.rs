@@ -11,11 +11,11 @@ use crate::wide_row::layout::{Layout, LayoutId};
 use crate::wide_row::names::Generation;
 
 impl Store {
-    /// Writes all of a layout at once, on a quorum of each data centre: whoever sees its generation COMPLETED afterwards
-    /// can read it. Written once: another layout of the same generation is refused.
+    /// Writes a whole layout at once, on a quorum of each data centre: a reader that sees its generation COMPLETED
+    /// afterwards can read it. A different layout of the same generation is refused.
     pub async fn write_layout(&self, layout: &Layout) -> Result<(), StoreError> {
         if !layout.is_sound() {
-            return Err(not_understood("a layout that makes no sense"));
+            return Err(not_understood("a layout whose buckets are inconsistent"));
         }
         let buckets = i32::try_from(layout.buckets.len()).map_err(not_understood)?;
         let checksum = layout.checksum() as i64;
@@ -32,15 +32,16 @@ impl Store {
             .collect();
         let write = || async { Answer::read(self.session.batch(&batch, &values).await?) };
         let answer = answered(write).await?;
-        // The same layout is what an attempt of ours wrote whose answer was lost, or what another found, too.
+        // The same layout was written by an attempt of ours whose reply was lost, or by another worker that planned the
+        // same.
         if answer.applied || answer.bigint("checksum") == Some(checksum) {
             return Ok(());
         }
-        let text = "the generation has another layout already";
+        let text = "the generation already has another layout";
         Err(StoreError::Refused(text.into()))
     }
 
-    /// `None`: there is none. A layout that is not whole is an error: something else wrote there.
+    /// `None` if there is none. An incomplete layout is an error: something else wrote to it.
     pub async fn read_layout(&self, id: &LayoutId) -> Result<Option<Layout>, StoreError> {
         let LayoutId {
             table,
@@ -73,7 +74,7 @@ impl Store {
         if whole {
             Ok(Some(layout))
         } else {
-            Err(not_understood("a layout that is not whole"))
+            Err(not_understood("a layout that is incomplete or damaged"))
         }
     }
 
@@ -90,7 +91,7 @@ impl Store {
         Ok(())
     }
 
-    /// No generation before this one has buckets any more.
+    /// Records that no generation before `oldest` has buckets any more.
     pub async fn set_oldest(
         &self,
         id: &SplitId,
@@ -99,7 +100,7 @@ impl Store {
     ) -> Result<(), StoreError> {
         let values = || bind![oldest.0; place id; current.0];
         let statement = &self.statements.set_oldest;
-        // One that has moved on meanwhile is cleaned up the next time.
+        // A split that has moved on meanwhile is cleaned up next time.
         answered(|| send(&self.session, statement, values())).await?;
         Ok(())
     }
@@ -140,7 +141,7 @@ struct BucketRow {
 }
 
 impl BucketRow {
-    /// A layout without buckets, and the number of them and the checksum that it must have in the end.
+    /// A layout without buckets, with the bucket count and the checksum that it must have in the end.
     fn begin(&self, id: &LayoutId) -> (Layout, (Option<i32>, Option<i64>)) {
         let layout = Layout {
             table: id.table.clone(),

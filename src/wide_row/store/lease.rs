@@ -1,7 +1,8 @@
-//! Leases: who may work on a split. A lease is a column that expires by itself, so a dead worker's work is free again
-//! without anybody's clock; each acquisition has a token of its own, so a zombie's steps are fenced off.
+//! Leases: which worker may work on a split. A lease is a column with a TTL, so a dead worker's split becomes free
+//! without relying on any worker's clock; each acquisition has its own token, so the steps of a worker that lost its
+//! lease are fenced off.
 //!
-//! Leases are LWTs of their own that never touch `version`: what expires must not take it along, and nobody follows them.
+//! Leases have separate LWTs that never set `version`: it would expire with the lease, and nobody follows leases.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
@@ -20,14 +21,14 @@ use crate::wide_row::state::{Progress, State};
 pub struct Lease {
     token: String,
     ttl: Duration,
-    /// The shard's version when it was taken; a step starts counting there.
+    /// The shard's version when the lease was taken; a step starts counting there.
     version: Version,
 }
 
 impl Lease {
-    /// `worker` is for people who look at the table.
+    /// `worker` is for people who read the table.
     fn new(worker: &str, ttl: Duration, version: Version) -> Self {
-        // Unique is enough, secret it need not be: std's random state is seeded anew for every call.
+        // It must be unique, not secret: std's random state differs on every call.
         let random = || RandomState::new().build_hasher().finish();
         Self {
             token: format!("{worker}/{:016x}{:016x}", random(), random()),
@@ -53,12 +54,12 @@ impl Lease {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Leased<T> {
     Held(T),
-    /// Another holds it, it expired, or there is nothing to work on.
+    /// Another worker holds it, it has expired, or there is nothing to work on.
     Lost,
 }
 
 impl Store {
-    /// Takes the lease of a split that is in one of these states and that nobody holds.
+    /// Takes the lease of a split that is in one of these states, if nobody holds it.
     pub async fn acquire(
         &self,
         id: &SplitId,
@@ -77,21 +78,21 @@ impl Store {
         if answer.text("lease") != Some(lease.token.as_str()) {
             return Ok(Leased::Lost);
         }
-        // An earlier attempt took it; holding on to it makes sure that it stays.
+        // An earlier attempt of ours took it; a renewal makes sure that we still hold it.
         Ok(match self.renew(id, &lease).await? {
             Leased::Held(()) => Leased::Held(lease),
             Leased::Lost => Leased::Lost,
         })
     }
 
-    /// Starts its time anew; a third of it is a good interval.
+    /// Restarts the lease's time; a third of it is a good interval between renewals.
     pub async fn renew(&self, id: &SplitId, lease: &Lease) -> Result<Leased<()>, StoreError> {
         let token = lease.token.clone();
         let values = || bind![lease.seconds(), token.clone(); place id; token.clone()];
         self.while_held(&self.statements.renew, values).await
     }
 
-    /// Writes down how far the work has come.
+    /// Records how far the work has come.
     pub async fn save_progress(
         &self,
         id: &SplitId,
@@ -107,8 +108,8 @@ impl Store {
             .await
     }
 
-    /// A completed split was compared once more, long after, and is equal: the next comparison is due at this time, in
-    /// milliseconds since 1970, or never.
+    /// Records that a completed split was compared again and is still equal. The next comparison is due at `next`, in
+    /// milliseconds since 1970; `None` means never.
     pub async fn prove_again(
         &self,
         id: &SplitId,
@@ -122,7 +123,7 @@ impl Store {
         self.while_held(&self.statements.prove_again, values).await
     }
 
-    /// Gives it back early. An expired one is not an error: then it is free, too.
+    /// Gives the lease back early. An expired one is not an error: the split is free then, too.
     pub async fn release(&self, id: &SplitId, lease: &Lease) -> Result<(), StoreError> {
         let values = || bind![; place id; lease.token.clone()];
         self.while_held(&self.statements.release, values).await?;

@@ -1,4 +1,4 @@
-//! All splits of a table, read for people: one after the other, so that memory does not grow with their number.
+//! All splits of a table, for people: passed on one by one, so that memory does not grow with their number.
 
 use super::cas::bind;
 use super::read::SplitRow;
@@ -9,12 +9,12 @@ use crate::schema::names::{PartitionKey, TableName};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listed {
     pub key: PartitionKey,
-    /// `None`: in a state that a later version may have written.
+    /// `None` for a state that this version does not know, which a later one may have written.
     pub split: Option<Split>,
 }
 
 impl Store {
-    /// Shows every split of a table to `each`, shard by shard, in no order that means anything.
+    /// Passes every split of a table to `each`, shard by shard, in no meaningful order.
     pub async fn list_splits(
         &self,
         table: &TableName,
@@ -27,7 +27,7 @@ impl Store {
         Ok(())
     }
 
-    /// Those of one shard.
+    /// Passes every split of one shard to `each`.
     pub async fn list_shard(
         &self,
         table: &TableName,

@@ -2,16 +2,17 @@
 //!
 //! Four rules make it exact; everything that reads or writes here depends on them.
 //! 1. *Versions grow.* Every change is one LWT that sets the shard's static `version` to a strictly larger number
-//!    (`IF version < new`) and the row's `row_version` to the same one. Whoever knows all rows up to a version can ask
-//!    for those above it.
+//!    (`IF version < new`) and the row's `row_version` to the same one. A reader that knows all rows up to a version
+//!    can ask for those above it.
 //! 2. *Only an LWT of ours that applied is an acknowledgement.* What another's LWT seems to have done may have reached
-//!    one replica only; then it is written again, which moves the version.
+//!    one replica only, so it is written again, which moves the version.
 //! 3. *Reads never repair.* The tables have `read_repair = 'NONE'`: a read of the statics alone would otherwise carry a
-//!    version to a replica ahead of the row it belongs to. Each replica applies an LWT's mutation as one, so what one
-//!    replica says of static and row is whole; what several say together may be a mixture (see `view`).
+//!    version to a replica ahead of the row it belongs to. Each replica applies an LWT's mutation atomically, so one
+//!    replica's static and row are consistent; an answer from several replicas may mix old and new (see
+//!    `known/view.rs`).
 //! 4. *Commits reach a quorum in every data centre that reads*, so that a LOCAL_QUORUM read of a version sees every
 //!    acknowledged change. Rows are read at QUORUM: an LWT is on a quorum of all replicas before the next one of its
-//!    partition is proposed, so whoever sees a version sees all rows below it, acknowledged or not.
+//!    partition is proposed, so a reader that sees a version sees all rows below it, acknowledged or not.
 
 mod cas;
 mod columns;
@@ -72,7 +73,7 @@ impl SplitId {
     }
 }
 
-/// What is behind an error: the driver's own, or a sentence of ours.
+/// The cause of an error: the driver's own error, or a text of ours.
 pub type Cause = Box<dyn Error + Send + Sync>;
 
 #[derive(Debug, thiserror::Error)]
@@ -80,18 +81,18 @@ pub enum StoreError {
     #[error("the control keyspace does not answer: {0}")]
     Unreachable(#[source] Cause),
     /// The statement was refused before anything happened.
-    #[error("the control keyspace refuses: {0}")]
+    #[error("the control keyspace refused the request: {0}")]
     Refused(#[source] Cause),
-    /// A change was sent, and whether it happened could not be found out.
+    /// A change was sent, and its outcome could not be found out.
     #[error("it is not known whether a change of the control keyspace took place: {0}")]
     Unknown(#[source] Box<StoreError>),
-    #[error("others change the same shard all the time; gave up after {0} attempts")]
+    #[error("too much contention on one shard of the control keyspace; gave up after {0} attempts")]
     Contended(usize),
-    #[error("the control keyspace holds what this version does not understand: {0}")]
+    #[error("the control keyspace holds data that this version does not understand: {0}")]
     NotUnderstood(#[source] Cause),
 }
 
-/// How sure an error makes us that nothing happened.
+/// Whether a change may have happened despite an error.
 pub(super) enum Happened {
     No,
     Perhaps,
@@ -109,7 +110,8 @@ impl StoreError {
 impl From<ExecutionError> for StoreError {
     fn from(error: ExecutionError) -> Self {
         use DbError::{AuthenticationError, Invalid, SyntaxError, Unauthorized};
-        // That too few replicas are alive is found out before a proposal, or only when it is committed.
+        // Unavailable does not count as refused: a coordinator may find too few live replicas before the proposal, or
+        // only at the commit.
         let refused = match &error {
             ExecutionError::LastAttemptError(RequestAttemptError::DbError(kind, _)) => matches!(
                 kind,
@@ -132,12 +134,12 @@ impl From<PrepareError> for StoreError {
     }
 }
 
-/// Answers that are not what the statement asks for: a schema that somebody changed.
+/// For replies that do not match the statement, because somebody changed the schema.
 pub(super) fn not_understood(cause: impl Into<Cause>) -> StoreError {
     StoreError::NotUnderstood(cause.into())
 }
 
-/// The control keyspace, ready to be asked.
+/// The control keyspace, with all statements prepared.
 pub struct Store {
     session: Arc<Session>,
     statements: Statements,
@@ -145,7 +147,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// The schema must be there.
+    /// The schema must exist.
     pub async fn open(session: Arc<Session>, keyspace: &str) -> Result<Self, StoreError> {
         let statements = Statements::prepare(&session, keyspace).await?;
         Ok(Self {

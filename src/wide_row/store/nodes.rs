@@ -1,4 +1,4 @@
-//! What a node says of itself: its schema version, and when it truncated which table. TRUNCATE sends no event.
+//! What each node reports about itself: its schema version, and when it truncated which table. TRUNCATE sends no event.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use uuid::Uuid;
 
 use super::{Store, StoreError, not_understood};
 
-/// A node that hangs must not hold up the others' news.
+/// A node that hangs must not delay the answers of the others.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
 const LOCAL: &str = "SELECT host_id, schema_version, truncated_at FROM system.local";
 
-/// One node's own words.
+/// What one node reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeFacts {
     pub host_id: Uuid,

@@ -10,11 +10,11 @@ const VIEW: &str =
 const VIEWS: &str = "SELECT base_table_name FROM system_schema.views WHERE keyspace_name = ?";
 const TYPES: &str =
     "SELECT type FROM system_schema.columns WHERE keyspace_name = ? AND table_name = ?";
-/// Collections tell the write times of their elements.
+/// The major version from which the write times of a collection's elements can be read.
 const ELEMENTS_SINCE: u32 = 5;
 
 impl Store {
-    /// `None`: nothing stands against it. Asks the cluster as it is now.
+    /// Why the table's partitions cannot be copied; `None` if they can. Reads the cluster's present schema.
     pub async fn obstacle(&self, table: &TableName) -> Result<Option<String>, StoreError> {
         let names = (table.keyspace.as_str(), table.table.as_str());
         let view: Vec<(String,)> = self.schema_rows(VIEW, names).await?;
@@ -27,7 +27,7 @@ impl Store {
             return Ok(Some("it does not exist".to_owned()));
         }
         if !self.masked(names).await?.is_empty() {
-            let text = "it has masked columns, which not everybody sees alike";
+            let text = "it has masked columns, which not every role sees alike";
             return Ok(Some(text.to_owned()));
         }
         let result = self.session.query_unpaged(VIEWS, (names.0,)).await?;
@@ -38,7 +38,7 @@ impl Store {
         }
         match described.schema {
             Some(schema) => Ok(of_columns(&schema, self.release_major().await?)),
-            // Tables of counters are of another kind than others, too.
+            // Counter tables have no schema here either, because of their flags.
             None => {
                 let types: Vec<(String,)> = self.schema_rows(TYPES, names).await?;
                 let counters = types.iter().any(|(cql_type,)| cql_type == "counter");
@@ -52,7 +52,7 @@ impl Store {
         }
     }
 
-    /// Of the oldest node that answers.
+    /// The lowest major version of all nodes; 0 if one is not known.
     async fn release_major(&self) -> Result<u32, StoreError> {
         let mut oldest = u32::MAX;
         for text in [
@@ -80,7 +80,7 @@ fn of_columns(schema: &TableSchema, major: u32) -> Option<String> {
     }
     for column in &schema.clustering {
         let cql_type = &column.column.cql_type;
-        // Whether values of it can be ordered is known of the type, so an empty one tells.
+        // The order is known if empty values of the type compare, or if `has_order` says so.
         if compare(cql_type, &[], &[]).is_none() && !has_order(cql_type) {
             let name = &column.column.name;
             return Some(format!(
@@ -90,12 +90,12 @@ fn of_columns(schema: &TableSchema, major: u32) -> Option<String> {
     }
     schema.regulars.iter().find_map(|column| {
         let why = match &column.cql_type {
-            CqlType::Counter => "is a counter, whose cells cannot be written as they are",
+            CqlType::Counter => "is a counter, whose cells cannot be written with a given value",
             CqlType::List(_) => "is a list that is not frozen, whose cells have hidden ids",
             CqlType::User(_) => "is a user-defined type that is not frozen",
             CqlType::Other(_) => "has a type that this version does not know",
             CqlType::Set(_) | CqlType::Map(..) if major < ELEMENTS_SINCE => {
-                "is a collection that is not frozen, and tells the write times of its elements from cassandra 5.0 on only"
+                "is a collection that is not frozen; its elements' write times can only be read from cassandra 5.0 on"
             }
             _ => return None,
         };

@@ -14,7 +14,7 @@ use crate::schema::names::{PartitionKey, TableName};
 use crate::wide_row::names::{Generation, Version};
 use crate::wide_row::state::{PostSplitData, PreSplitData, Progress, Standing, State};
 
-/// More shards than this in one query would make one coordinator do too much at once.
+/// Maximum number of shards in one query: more would make one coordinator do too much at once.
 const SHARDS_PER_QUERY: usize = 64;
 
 /// The statics of one shard. A shard without any is at version 0 and epoch 0.
@@ -27,7 +27,7 @@ pub struct ShardReading {
     pub epoch_version: Version,
 }
 
-/// What a follower learns of a row.
+/// What a follower learns about a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedRow {
     pub key: PartitionKey,
@@ -35,10 +35,10 @@ pub struct ChangedRow {
     pub row_epoch: i32,
     /// Writes to the key must be noticed; true for a state that this version does not know.
     pub is_guarded: bool,
-    /// `None`: this version does not know it, or there is none.
+    /// `None` if the row has no state, or one that this version does not know.
     pub state: Option<State>,
     pub generation: Generation,
-    /// Buckets of older ones are gone.
+    /// Buckets of older generations are gone.
     pub oldest_generation: Generation,
     /// Milliseconds since 1970.
     pub not_before: Option<i64>,
@@ -51,15 +51,15 @@ pub struct KeyReading {
     /// `None`: the key has no split, or one whose state this version does not know.
     pub standing: Option<Standing>,
     pub is_unknown: bool,
-    /// Of the row; that of the shard at its last change.
+    /// The row's version: that of the shard at the row's last change.
     pub row_version: Version,
-    /// Also of a row whose state this version does not know.
+    /// Set even if this version does not know the row's state.
     pub generation: Option<Generation>,
     /// Milliseconds since 1970.
     pub not_before: Option<i64>,
-    /// Generations that a write has ended.
+    /// Number of generations that a write has ended.
     pub late_writes: i32,
-    /// Until then a write of unknown outcome may take effect. Milliseconds since 1970.
+    /// A write of unknown outcome may take effect until then. Milliseconds since 1970.
     pub unsettled_until: Option<i64>,
 }
 
@@ -68,17 +68,17 @@ pub struct KeyReading {
 pub struct Split {
     pub version: Version,
     pub standing: Standing,
-    /// Who works on it, if anybody does.
+    /// The token of its lease, while a worker holds it.
     pub lease: Option<String>,
     pub pre_split_data: Option<PreSplitData>,
     pub post_split_data: Option<PostSplitData>,
     pub progress: Option<Progress>,
     pub reason: Option<String>,
-    /// Milliseconds since 1970, like the others.
+    /// Milliseconds since 1970, like the other times.
     pub not_before: Option<i64>,
     pub detected_at: Option<i64>,
     pub changed_at: Option<i64>,
-    /// Attempts that failed since one was completed.
+    /// Failed attempts since the last completed one.
     pub failures: i32,
     pub seen_bytes: Option<i64>,
     /// Buckets of older attempts are gone.
@@ -126,7 +126,7 @@ impl Store {
             .await
     }
 
-    /// The same with everything that is under way finished first: what it answers is on a quorum.
+    /// The statics of one shard, after all LWTs in flight are finished: the answer is on a quorum.
     pub async fn read_settled_shard(
         &self,
         table: &TableName,
@@ -149,7 +149,7 @@ impl Store {
         Ok(row.map_or(ShardReading::empty(shard), ShardReading::from))
     }
 
-    /// Every row of a shard whose version is above `since`; all of them above version 0.
+    /// Every row of a shard whose version is above `since`; all rows if `since` is 0.
     pub async fn read_rows(
         &self,
         table: &TableName,
@@ -176,7 +176,7 @@ impl Store {
         .await
     }
 
-    /// Rows of a shard for which something is due at this time, in milliseconds since 1970.
+    /// Rows of a shard whose `not_before` has passed at `now`, in milliseconds since 1970.
     pub async fn read_due(
         &self,
         table: &TableName,
@@ -257,7 +257,8 @@ impl ShardReading {
     }
 }
 
-/// DISTINCT wants the whole partition key; then shard, version, epoch and epoch_version.
+/// The partition key, which DISTINCT needs in full and which ends with the shard; then version, epoch and
+/// epoch_version.
 type ShardRow = (String, String, i32, Option<i64>, Option<i32>, Option<i64>);
 
 impl From<ShardRow> for ShardReading {
@@ -291,7 +292,7 @@ impl RowOfShard {
             key: PartitionKey::new(self.partition_key?),
             version: Version(self.row_version.unwrap_or(0)),
             row_epoch: self.row_epoch.unwrap_or(0),
-            // A row without a state is only a lease's leftover.
+            // A row without a state is only left over from a lease.
             is_guarded: state.is_some_and(|state| state.is_none_or(State::is_guarded)),
             state: state.flatten(),
             generation: Generation(generation),
@@ -371,7 +372,7 @@ pub(super) struct SplitRow {
 }
 
 impl SplitRow {
-    /// `None` where there is no split, also for a row without a state: a lease's leftover.
+    /// `None` if there is no split, including for a row without a state, which is left over from a lease.
     pub(super) fn key(&self) -> Option<PartitionKey> {
         self.state.as_ref()?;
         self.partition_key.clone().map(PartitionKey::new)

@@ -1,4 +1,4 @@
-//! What the cluster says of its own patience, in `system_views.settings`.
+//! The cluster's own timeouts, from `system_views.settings`.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use super::{Store, StoreError, not_understood};
 
 const SETTING: &str = "SELECT value FROM system_views.settings WHERE name = ?";
 
-/// How long things of the past can still happen.
+/// How long a write that was sent in the past can still take effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClusterPatience {
-    /// A coordinator waits so long for a write's replicas.
+    /// How long a coordinator waits for the replicas of a write.
     pub write_timeout: Duration,
-    /// A write that missed a replica reaches it by a hint of up to this age.
+    /// A write that missed a replica may reach it later by a hint of up to this age.
     pub hint_window: Duration,
 }
 
@@ -26,7 +26,7 @@ impl Default for ClusterPatience {
 }
 
 impl Store {
-    /// Of the node that answers: all are meant to be configured alike.
+    /// The settings of the node that answers: all nodes should have the same.
     pub async fn read_patience(&self) -> Result<ClusterPatience, StoreError> {
         let default = ClusterPatience::default();
         let write = self.setting("write_request_timeout_in_ms").await?;

@@ -1,4 +1,4 @@
-//! What the nodes themselves know of how large the partitions of a table are, and how they are spread over the ring.
+//! What nodes report about the sizes of a table's partitions, and about the tokens that spread them over the ring.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use scylla::statement::{Consistency, Statement};
 use super::{Store, StoreError, not_understood};
 use crate::schema::names::TableName;
 
-/// A node that hangs is not waited for: the others say as much.
+/// A node that hangs is skipped: the answers of the others are enough.
 const NODE_TIMEOUT: Duration = Duration::from_secs(2);
-/// A virtual table: each node answers for its own files.
+/// A virtual table: each node answers for its own SSTables.
 const LARGEST: &str = "SELECT mebibytes FROM system_views.max_partition_size WHERE keyspace_name = ? AND table_name = ?";
 const PARTITIONER: &str = "SELECT partitioner FROM system.local";
 
 impl Store {
-    /// About how many bytes the largest partition takes that any node has in one file. What is only in memory, or spread
-    /// over several files, is not in it. `None`: no node says.
+    /// Approximate size in bytes of the largest partition that any node has in one SSTable. Data that is only in
+    /// memtables, or spread over several SSTables, is not included. `None` if no node says.
     pub async fn largest_partition(&self, table: &TableName) -> Option<u64> {
         let cluster = self.session.get_cluster_state();
         let nodes = cluster.get_nodes_info().iter();
@@ -41,7 +41,7 @@ impl Store {
         largest
     }
 
-    /// Whether tokens are numbers of 64 bits, as they are by default.
+    /// Whether tokens are 64-bit numbers, as they are by default.
     pub async fn has_murmur3_tokens(&self) -> Result<bool, StoreError> {
         let result = self.session.query_unpaged(PARTITIONER, ()).await?;
         let rows = result.into_rows_result().map_err(not_understood)?;

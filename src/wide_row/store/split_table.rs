@@ -1,9 +1,9 @@
-//! The table that holds the buckets of an original: one for each schema that the original has had, made when it is needed.
+//! The table that holds the buckets of an original: one for each schema that the original has had, created on demand.
 //!
-//! `split_table` in the control keyspace says who makes one: two nodes that make the same table at the same moment give it
-//! two ids, and then cannot agree. It also keeps planning and dropping apart: a plan uses a table by an LWT that fails once
-//! it is to be dropped, and a table is marked as dropped by an LWT that fails if it was used since. A name that was dropped
-//! is not used again, so that a DROP which comes late finds nothing that anybody needs.
+//! `split_table` in the control keyspace decides who creates one: two nodes that create the same table at the same
+//! moment give it two ids, and then cannot agree. It also keeps planning and dropping apart: a plan uses a table by an
+//! LWT that fails once the table is marked as dropped, and clean-up marks a table as dropped by an LWT that fails if
+//! the table was used since. A dropped name is not used again, so a late DROP hits nothing that is needed.
 
 mod create;
 mod gone;
@@ -30,21 +30,21 @@ use crate::schema::bucket::{BUCKET, GENERATION};
 use crate::schema::names::TableName;
 use crate::wide_row::split_name;
 
-/// The hidden end of a split table's partition key.
+/// The columns that clients do not see, at the end of a split table's partition key.
 pub const HIDDEN: [&str; 2] = [GENERATION, BUCKET];
 const NUMBERS_MAX: u32 = 10_000;
 const SCHEMA_TIMEOUT: Duration = Duration::from_secs(60);
-/// Who makes a table has so long for it, and nobody else begins meanwhile: longer than the statement and the agreement
-/// that follows may take.
+/// How long a worker may take to create a table, while no other begins: longer than the statement and the schema
+/// agreement after it can take.
 const LEASE_SECONDS: i32 = 120;
-/// Whoever waits for another to make a table waits until that one's lease must be over.
+/// How long a worker waits for another to create a table: until that worker's lease must have expired.
 const WAIT_MAX: Duration = Duration::from_secs(LEASE_SECONDS as u64 + 30);
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 
 const TABLES: &str =
     "SELECT table_name, id, comment FROM system_schema.tables WHERE keyspace_name = ?";
 
-/// The split table that a plan would go into.
+/// The split table that a plan would use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prospect {
     pub name: String,
@@ -55,22 +55,22 @@ pub struct Prospect {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Existing {
     id: Uuid,
-    /// It carries the mark of those that Narrows makes.
+    /// It carries the mark of the tables that Narrows creates.
     is_marked: bool,
 }
 
-/// What comes next on the way to a split table.
+/// The next step towards a split table.
 #[derive(Debug, PartialEq, Eq)]
 enum Choice {
     Use(String, Existing),
     Make(String),
-    /// Another makes it at the moment, or what we see of the schema is not up to date.
+    /// Another worker is creating it, or our view of the schema is out of date.
     Wait(String),
 }
 
 impl Store {
-    /// The split table for this schema of the original, made if there is none. It is not dropped for a day from now on,
-    /// whatever refers to it or not.
+    /// The split table for this schema of the original, created if there is none. It is not dropped for a day from now
+    /// on, even if nothing refers to it.
     pub async fn split_table(&self, original: &TableSchema) -> Result<String, StoreError> {
         let until = Instant::now() + WAIT_MAX;
         let mut is_settled = false;
@@ -98,7 +98,7 @@ impl Store {
         }
     }
 
-    /// The one that [`Self::split_table`] would return now. Changes nothing.
+    /// The split table that [`Self::split_table`] would return now. Changes nothing.
     pub async fn expected_split_table(
         &self,
         original: &TableSchema,
@@ -112,7 +112,7 @@ impl Store {
         })
     }
 
-    /// `is_settled`: the nodes agreed on the schema after a first look, so what is missing is not there.
+    /// `is_settled`: the nodes agreed on the schema after a first look, so a table that is missing does not exist.
     async fn choose(&self, original: &TableSchema, is_settled: bool) -> Result<Choice, StoreError> {
         let table = name_of(original);
         let known = self.known_split_tables(&table).await?;
@@ -125,20 +125,20 @@ impl Store {
             }
             match existing.get(&name) {
                 _ if entry.lease.is_some() => return Ok(Choice::Wait(name)),
-                // Somebody replaced what we made.
+                // Somebody replaced the table that we created.
                 Some(found) if entry.table_id.is_some_and(|id| id != found.id) => {}
                 Some(found) if self.is_split_table(original, &name).await? => {
                     return Ok(Choice::Use(name, found.clone()));
                 }
                 Some(_) => {}
-                // Somebody dropped what we made: its name is left alone.
+                // Somebody dropped the table that we created: its name is not used again.
                 None if entry.table_id.is_some() && is_settled => {}
                 None if entry.table_id.is_some() => return Ok(Choice::Wait(name)),
                 None => return Ok(Choice::Make(name)),
             }
         }
         let text = format!(
-            "{} has no free name for a split table; drop old ones by hand",
+            "keyspace {} has no free name for a split table; drop old split tables by hand",
             original.keyspace
         );
         Err(StoreError::Refused(text.into()))
@@ -190,8 +190,8 @@ impl Store {
         Ok(found.is_some_and(|found| fits(original, &found)))
     }
 
-    /// `false`: it is being dropped, or another has just changed it. A table that fits and that we did not make is used,
-    /// and never dropped.
+    /// `false`: it is being dropped, or another worker has just changed its row. A table that fits but was not created
+    /// by Narrows is used as well, and never dropped.
     async fn use_split_table(
         &self,
         original: &TableSchema,
@@ -216,17 +216,17 @@ impl Store {
         let answer = self
             .split_table_lwt(statement, original, name, &|| (bind![found.id], bind![]))
             .await?;
-        // Whoever was first: the next look uses it.
+        // If another worker was first, the next look uses the table.
         Ok(answer.applied)
     }
 
-    /// `false`: another makes it, or has just made it.
+    /// `false`: another worker is creating it, or has just created it.
     async fn make_split_table(
         &self,
         original: &TableSchema,
         name: &str,
     ) -> Result<bool, StoreError> {
-        // Unique is enough: std's random state is seeded anew for every call.
+        // It only has to be unique: std's random state differs on every call.
         let random = || RandomState::new().build_hasher().finish();
         let token = format!("{:016x}{:016x}", random(), random());
         let statement = &self.statements.reserve;
@@ -236,7 +236,7 @@ impl Store {
                 (bind![LEASE_SECONDS, token.clone()], bind![])
             })
             .await?;
-        // An earlier attempt of ours may have taken it whose answer was lost.
+        // An earlier attempt of ours may have reserved it, and its reply was lost.
         if !reserved.applied && reserved.text("lease") != Some(&token) {
             return Ok(false);
         }
@@ -244,7 +244,7 @@ impl Store {
         let existing = self.existing_tables(&table).await?;
         let made = existing.get(name);
         let missing =
-            || StoreError::Unreachable(format!("{name} was made and is not there").into());
+            || StoreError::Unreachable(format!("{name} was created but does not exist").into());
         let id = made.ok_or_else(missing)?.id;
         let statement = &self.statements.record_made;
         let recorded = self
@@ -252,7 +252,7 @@ impl Store {
                 (bind![id], bind![token.clone()])
             })
             .await?;
-        // Where it took longer than the lease, the next look finds it.
+        // If it took longer than the lease, the next look finds the table.
         Ok(recorded.applied)
     }
 
@@ -265,7 +265,7 @@ impl Store {
         let types: Vec<(String, String)> = self.schema_rows(TYPES, names).await?;
         let options: Vec<Options> = self.schema_rows(OPTIONS, names).await?;
         let options = options.into_iter().next();
-        let missing = || StoreError::Refused(format!("{}.{} is no more", names.0, names.1).into());
+        let missing = || StoreError::Refused(format!("{}.{} is gone", names.0, names.1).into());
         let create = create(original, name, &types, &options.ok_or_else(missing)?);
         let mut statement = scylla::statement::Statement::new(create);
         statement.set_request_timeout(Some(SCHEMA_TIMEOUT));
@@ -279,7 +279,8 @@ impl Store {
         Ok(())
     }
 
-    /// One change of a row of `split_table`: what it sets, and what must hold for it besides the row's key.
+    /// One LWT on a row of `split_table`. `values` returns what it sets, and the conditions that it has besides the
+    /// row's key.
     async fn split_table_lwt(
         &self,
         statement: &PreparedStatement,
@@ -305,7 +306,7 @@ fn name_of(original: &TableSchema) -> TableName {
     TableName::new(&original.keyspace, &original.table)
 }
 
-/// What `split_table` holds of one.
+/// What `split_table` records about one table.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct Entry {
     table_id: Option<Uuid>,

@@ -1,4 +1,5 @@
-//! Every statement on the control keyspace: its name, its text, and the consistency with which it is prepared once.
+//! Every statement on the control keyspace: its name, its text, and the consistency level with which it is prepared
+//! once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,15 +12,15 @@ use scylla::statement::{Consistency, SerialConsistency, Statement};
 use super::{StoreError, not_understood};
 use crate::statement::quoted;
 
-/// A read of ours that takes longer is given up and tried again by whoever needs it.
+/// A read that takes longer is given up, and its caller tries again.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
-/// Beyond Cassandra's own limit for an LWT, so that its answer comes first.
+/// Longer than Cassandra's own timeout for an LWT, so that its answer comes first.
 const LWT_TIMEOUT: Duration = Duration::from_secs(5);
 const PAGE_ROWS: i32 = 5000;
-/// Whole splits carry their checkpoints with them.
+/// Smaller, because whole splits include their checkpoints.
 const PAGE_SPLITS: i32 = 200;
 
-/// What stands for what in the texts below.
+/// The placeholders in the texts below, and what replaces them.
 const PARTS: [(&str, &str); 8] = [
     (
         "{split}",
@@ -66,7 +67,7 @@ macro_rules! statements {
     ($($(#[$comment:meta])* $name:ident: $prepare:ident($text:expr);)+) => {
         pub(super) struct Statements {
             $($(#[$comment])* pub(super) $name: PreparedStatement,)+
-            /// What a change must reach.
+            /// Consistency level of every change.
             pub(super) commit: Consistency,
         }
 
@@ -85,16 +86,16 @@ statements! {
     shards: versions("SELECT DISTINCT keyspace_name, table_name, shard, version, epoch, epoch_version FROM \
         {keyspace}.wide_row WHERE keyspace_name = ? AND table_name = ? AND shard IN ?");
     shard: versions(SHARD);
-    /// Finishes what is under way, on a quorum, before it answers.
+    /// Finishes LWTs in flight, on a quorum, before it answers.
     settled_shard: serial(SHARD);
     all_rows: rows("SELECT {row} FROM {keyspace}.wide_row WHERE {shard}");
     changed_rows: rows("SELECT {row} FROM {keyspace}.wide_row WHERE {shard} AND row_version > ? ALLOW FILTERING");
-    /// Completed splits that are to be compared again.
+    /// Rows whose `not_before` has passed; the audit takes the completed ones.
     due_rows: rows("SELECT {row} FROM {keyspace}.wide_row WHERE {shard} AND not_before <= ? ALLOW FILTERING");
     key: rows("SELECT version, epoch, row_version, row_epoch, state, generation, not_before, late_writes, unsettled_until FROM \
         {keyspace}.wide_row WHERE {split}");
     split: rows("SELECT {whole} FROM {keyspace}.wide_row WHERE {split}");
-    /// Every split of a shard with all that is known of it, for people.
+    /// Every split of a shard with everything known about it, for people.
     splits: whole_splits("SELECT {whole} FROM {keyspace}.wide_row WHERE {shard}");
     begin_shard: lwt("UPDATE {keyspace}.wide_row SET version = ?, epoch = 0, epoch_version = ? WHERE {shard} IF version = \
         null");
@@ -106,36 +107,37 @@ statements! {
     step: lwt("UPDATE {keyspace}.wide_row SET {step}, pre_split_data = ?, post_split_data = ?, reason = ?, \
         not_before = ?, failures = ?, changed_at = ? WHERE {split} IF version < ? AND epoch = ? AND generation = ? AND lease = ? AND state \
         IN (?, ?)");
-    /// In service `not_before` is when it is compared again, which must not keep the next attempt waiting.
+    /// Clears `not_before`: on a split in service it is the time of the next comparison, which must not delay the next
+    /// attempt.
     invalidate: lwt("UPDATE {keyspace}.wide_row SET version = ?, row_version = ?, state = 'INVALIDATED', reason = ?, \
         changed_at = ?, not_before = null WHERE {split} IF version < ? AND generation = ? AND state IN ?");
-    /// Whatever its state: also one that this version does not know.
+    /// Applies in any state, including one that this version does not know.
     end: lwt("UPDATE {keyspace}.wide_row SET version = ?, row_version = ?, state = 'INVALIDATED', reason = ?, changed_at = ?, \
         not_before = ?, late_writes = ?, unsettled_until = ? WHERE {split} IF version < ? AND generation = ?");
     set_epoch: lwt("UPDATE {keyspace}.wide_row SET version = ?, epoch_version = ?, epoch = ? WHERE {shard} IF version < \
         ? AND epoch = ?");
-    /// The lease expires by itself, so it must never carry `version` with it: it would expire, too.
+    /// The lease is written with a TTL, so this must never set `version`, which would expire with it.
     acquire: lwt("UPDATE {keyspace}.wide_row USING TTL ? SET lease = ? WHERE {split} IF lease = null AND state IN ?");
     renew: lwt("UPDATE {keyspace}.wide_row USING TTL ? SET lease = ? WHERE {split} IF lease = ?");
     release: lwt("UPDATE {keyspace}.wide_row SET lease = null WHERE {split} IF lease = ?");
-    /// Not part of what is followed, so without a version.
+    /// Followers need not notice it, so it moves no version.
     save_progress: lwt("UPDATE {keyspace}.wide_row SET progress = ? WHERE {split} IF lease = ? AND generation = ? \
         AND state = ?");
-    /// The checkpoint goes, so that the next comparison begins at the beginning.
+    /// Clears the checkpoint, so that the next comparison starts from the beginning.
     prove_again: lwt("UPDATE {keyspace}.wide_row SET not_before = ?, progress = null WHERE {split} IF lease = ? AND \
         generation = ? AND state = 'COMPLETED'");
-    /// Of a table that is gone, so without a version.
+    /// For a table that is gone, so it moves no version.
     forget_split: lwt("DELETE FROM {keyspace}.wide_row WHERE {split} IF row_version = ? AND lease = null");
-    /// A generation's layout is written once, whoever else thinks that it is his to write.
+    /// A generation's layout is written once, even if two workers try.
     write_first_bucket: lwt("UPDATE {keyspace}.wide_row_layout SET split_table = ?, strategy = ?, bucket_count = ?, checksum = ?, \
         first_clustering = ?, row_count = ?, byte_count = ? WHERE {layout} AND bucket = ? IF checksum = null");
     write_bucket: write("UPDATE {keyspace}.wide_row_layout SET split_table = ?, strategy = ?, bucket_count = ?, checksum = ?, \
         first_clustering = ?, row_count = ?, byte_count = ? WHERE {layout} AND bucket = ?");
-    /// Within the data centre: a layout is on a quorum of each before its generation is completed.
+    /// LOCAL_QUORUM is enough: a layout is on a quorum of each data centre before its generation is completed.
     read_layout: versions("SELECT split_table, strategy, bucket_count, checksum, first_clustering, row_count, byte_count FROM \
         {keyspace}.wide_row_layout WHERE {layout}");
     delete_layout: write("DELETE FROM {keyspace}.wide_row_layout WHERE {layout}");
-    /// Not part of what is followed, so without a version.
+    /// Followers need not notice it, so it moves no version.
     set_oldest: lwt("UPDATE {keyspace}.wide_row SET oldest_generation = ? WHERE {split} IF generation = ?");
     read_watched: versions("SELECT keyspace_name, table_name, row_version, {watched}, paused, seen_table_id, seen_columns, \
         seen_truncations FROM {keyspace}.watched_table WHERE catalog = 'watched'");
@@ -154,20 +156,20 @@ statements! {
         table_name = ? IF EXISTS");
     split_tables: rows("SELECT split_table, table_id, lease, unused_since, dropped_at FROM {keyspace}.split_table WHERE \
     keyspace_name = ? AND table_name = ?");
-    /// The lease expires by itself, so it stands alone.
+    /// The lease is written with a TTL, so this sets nothing else.
     reserve: lwt("UPDATE {keyspace}.split_table USING TTL ? SET lease = ? WHERE {made} IF lease = null AND table_id = null \
         AND dropped_at = null");
     record_made: lwt("UPDATE {keyspace}.split_table SET table_id = ?, lease = null WHERE {made} IF lease = ?");
-    /// One that was made by a worker which died before it could write that down.
+    /// For a table whose worker died before it could record the id.
     adopt: lwt("UPDATE {keyspace}.split_table SET table_id = ? WHERE {made} IF lease = null AND table_id = null AND \
     dropped_at = null");
-    /// Before a plan that goes into it: from here on it is not dropped for a day.
+    /// Sent before a plan uses the table: from here on it is not dropped for a day.
     use_split_table: lwt("UPDATE {keyspace}.split_table SET unused_since = null WHERE {made} IF table_id = ? AND dropped_at = null");
     set_unused: lwt("UPDATE {keyspace}.split_table SET unused_since = ? WHERE {made} IF table_id = ? AND unused_since = ? \
         AND dropped_at = null");
     set_dropped: lwt("UPDATE {keyspace}.split_table SET dropped_at = ? WHERE {made} IF table_id = ? AND unused_since = ? \
         AND dropped_at = null");
-    /// Of an original that is gone.
+    /// For an original that is gone.
     forget_made: lwt("DELETE FROM {keyspace}.split_table WHERE {made} IF table_id = ? AND unused_since = ? AND dropped_at \
     = ? AND lease = null");
     fleet: serial(FLEET);
@@ -176,7 +178,7 @@ statements! {
     raise_fleet: lwt("UPDATE {keyspace}.fleet SET value = ? WHERE setting = ? IF value < ?");
 }
 
-/// Prepares with the consistencies that reads and changes need.
+/// Prepares statements with the consistency levels that reads and changes need.
 struct Preparing<'a> {
     session: &'a Session,
     keyspace: String,
@@ -201,22 +203,22 @@ impl Preparing<'_> {
         PARTS.into_iter().fold(text, put)
     }
 
-    /// Versions are asked for all the time, so within the data centre.
+    /// Versions are read all the time, so within the data centre.
     async fn versions(&self, text: &str) -> Result<PreparedStatement, StoreError> {
         self.read(text, Consistency::LocalQuorum).await
     }
 
-    /// Rows only when a version moved.
+    /// Rows are read only when a version moved, so QUORUM is affordable.
     async fn rows(&self, text: &str) -> Result<PreparedStatement, StoreError> {
         self.read(text, Consistency::Quorum).await
     }
 
-    /// Finishes what is under way, on a quorum, before it answers.
+    /// Finishes LWTs in flight, on a quorum, before it answers.
     async fn serial(&self, text: &str) -> Result<PreparedStatement, StoreError> {
         self.read(text, Consistency::Serial).await
     }
 
-    /// Many whole rows, in pages that are small whatever their checkpoints hold.
+    /// Many whole rows, in pages that stay small even with large checkpoints.
     async fn whole_splits(&self, text: &str) -> Result<PreparedStatement, StoreError> {
         let mut statement = self.rows(text).await?;
         statement.set_page_size(PAGE_SPLITS);
@@ -237,7 +239,7 @@ impl Preparing<'_> {
         Ok(self.session.prepare(statement).await?)
     }
 
-    /// What may be written twice.
+    /// A change that may be written twice.
     async fn write(&self, text: &str) -> Result<PreparedStatement, StoreError> {
         let mut statement = Statement::new(self.whole(text));
         statement.set_consistency(self.commit);
@@ -256,7 +258,7 @@ impl Preparing<'_> {
     }
 }
 
-/// A quorum in each data centre that holds the keyspace, since followers read at LOCAL_QUORUM.
+/// A quorum in each data centre that holds the keyspace, because followers read at LOCAL_QUORUM.
 async fn commit_consistency(session: &Session, keyspace: &str) -> Result<Consistency, StoreError> {
     let replication = replication(session, keyspace).await?;
     let data_centers = replication

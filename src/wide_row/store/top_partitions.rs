@@ -1,6 +1,7 @@
-//! What each node found largest when it was repaired last: `system.top_partitions`, a table that every node keeps for itself.
+//! The largest partitions that each node found in its last repair: `system.top_partitions`, a table local to each node.
 //!
-//! A node fills it (4.1 and later) from what full and validating repairs read, at most every hour. It has the keys as text.
+//! A node fills it (4.1 and later) from what full and validating repairs read, at most once an hour. Keys are stored as
+//! text.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::sighting::Top;
 
 /// A node that hangs is asked again next time.
 const NODE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Far more than the 10 of each kind that a node lists unless told otherwise.
+/// Far more than the 10 of each kind that a node lists by default.
 const LISTED_MAX: usize = 1000;
 const LIST: &str =
     "SELECT top_type, top FROM system.top_partitions WHERE keyspace_name = ? AND table_name = ?";
@@ -29,11 +30,11 @@ pub struct TopPartition {
     pub top: Top,
 }
 
-/// What all nodes say of a table.
+/// The lists of all nodes for one table.
 #[derive(Default)]
 pub struct TopPartitions {
     pub partitions: Vec<TopPartition>,
-    /// Why the list of a node is not among them.
+    /// The error of a node whose list is missing.
     pub failed: Option<StoreError>,
 }
 

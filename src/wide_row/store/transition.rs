@@ -11,51 +11,51 @@ use crate::wide_row::clock::unix_millis;
 use crate::wide_row::names::{Generation, Version};
 use crate::wide_row::state::{INVALIDATED_FROM, RETIRED, State, Transition};
 
-/// Changes of different shards that go out together.
+/// Maximum number of shards that are changed concurrently.
 const SHARDS_SIDE_BY_SIDE: usize = 16;
 
 /// How a change ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// Known, since an LWT of ours returned; visible to every quorum read sent from now on.
+    /// Certain, because an LWT of ours returned; visible to every quorum read sent from now on.
     Applied(Version),
     /// Somebody else moved the split, or holds its lease.
     Lost,
 }
 
-/// What became of a partition that was found wide.
+/// What recording a wide partition led to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Detected {
     New(Generation),
-    /// A split that is under way, in service, or was just made by another.
+    /// It has a split that is in progress or in service, or that another process has just recorded.
     Known,
-    /// An earlier attempt ended in a way that is not tried again so soon.
+    /// It is too early for another attempt: `not_before` or `unsettled_until` has not passed.
     NotYet,
-    /// The table is being moved to more shards.
+    /// The table is being moved to another number of shards.
     Retired,
 }
 
 /// How a wide partition was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Found {
-    /// How large the scan was, if there was one.
+    /// Size of the scan that found it, if there was one.
     pub bytes: Option<i64>,
-    /// Somebody asked for it, so it is tried at once, whatever became of earlier attempts.
+    /// A person asked for it, so it does not wait for `not_before`.
     pub by_hand: bool,
 }
 
-/// How a generation ends. What is `None` stays as it was.
+/// How a generation ends. A field that is `None` leaves the stored value unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct End {
     pub reason: &'static str,
-    /// Milliseconds since 1970, both.
+    /// Milliseconds since 1970, like `unsettled_until`.
     pub not_before: Option<i64>,
     pub unsettled_until: Option<i64>,
     pub late_writes: Option<i32>,
 }
 
 impl Store {
-    /// Writes down that a partition is wide; a split that has ended begins its next generation.
+    /// Records that a partition is wide; a split that has ended begins its next generation.
     pub async fn detect(&self, id: &SplitId, found: Found) -> Result<Detected, StoreError> {
         let reading = self.read_key(id).await?;
         if let Some(standing) = reading.standing {
@@ -74,7 +74,7 @@ impl Store {
         if reading.is_unknown {
             return Ok(Detected::Known);
         }
-        // The statics of a partition without rows come with no row, so they are read apart.
+        // A read of a key that has no row returns no statics, so they are read separately.
         let shard = self.read_shard(&id.table, id.shard).await?;
         let seen = match shard.version {
             Version(0) => self.begin_shard(&id.table, id.shard).await?,
@@ -128,7 +128,7 @@ impl Store {
         let (from, to) = (again.from().as_str(), again.to().as_str());
         let (last, next) = (again.generation(), again.next_generation());
         let epoch = again.epoch();
-        // Whoever changed the row since it was read may have had a reason against another attempt.
+        // A process that changed the row since it was read may have had a reason against another attempt.
         let row_version = Some(reading.row_version.0).filter(|version| *version > 0);
         let values = |version: Version| {
             bind![
@@ -153,8 +153,8 @@ impl Store {
         })
     }
 
-    /// A worker's step, fenced by its lease. Sent again when its outcome is unknown: from the state that it led to it
-    /// writes the same once more.
+    /// A worker's step, fenced by its lease. It is sent again if its outcome is unknown: if it had applied already, it
+    /// writes the same values once more.
     pub async fn step(
         &self,
         id: &SplitId,
@@ -199,8 +199,8 @@ impl Store {
             .into())
     }
 
-    /// Takes a generation out of service, whoever asks. [`Outcome::Lost`]: it is not guarded any more, and nothing was
-    /// there to invalidate.
+    /// Takes a generation out of service, without a lease. [`Outcome::Lost`]: it is no longer guarded, so there was
+    /// nothing to invalidate.
     pub async fn invalidate(
         &self,
         id: &SplitId,
@@ -241,7 +241,7 @@ impl Store {
             let next = |epoch: i32| epoch.saturating_add(1);
             self.move_epoch(table, reading.shard, next).await.map(drop)
         };
-        // Whoever waits for it waits for all of them.
+        // Concurrently, because the caller waits for all of them.
         let mut taken = futures::stream::iter(readings)
             .map(take)
             .buffer_unordered(SHARDS_SIDE_BY_SIDE);
@@ -251,7 +251,7 @@ impl Store {
         Ok(())
     }
 
-    /// Closes a table's shards for ever, before it moves to another number of them.
+    /// Closes a table's shards for good, before the table moves to another number of shards.
     pub async fn retire(&self, table: &TableName, shards: u32) -> Result<(), StoreError> {
         for reading in self.read_shards(table, shards).await? {
             self.move_epoch(table, reading.shard, |_| RETIRED).await?;
@@ -259,7 +259,8 @@ impl Store {
         Ok(())
     }
 
-    /// That the epoch has moved is known only when our own LWT says so, so another's move is moved on from.
+    /// Only an applied LWT of our own proves that the epoch moved, so if another process moved it, this moves it once
+    /// more.
     pub(super) async fn move_epoch(
         &self,
         table: &TableName,
@@ -272,7 +273,7 @@ impl Store {
             seen = self.begin_shard(table, shard).await?;
         }
         loop {
-            // A retired shard stays so, but that it is must be written by us, too.
+            // A retired shard stays retired, but an LWT of our own must confirm that, too.
             let to = if epoch <= RETIRED {
                 RETIRED
             } else {
@@ -309,7 +310,7 @@ impl Store {
         }
     }
 
-    /// Gives a shard its first version, unless another does at the same time.
+    /// Gives a shard its first version, unless another process was first.
     async fn begin_shard(&self, table: &TableName, shard: i32) -> Result<Version, StoreError> {
         let values = |version: Version| {
             bind![
@@ -331,7 +332,7 @@ impl Store {
         )
     }
 
-    /// Ends a generation in whatever state it is, also one that this version does not know. [`Outcome::Lost`]: another
+    /// Ends a generation in any state, including one that this version does not know. [`Outcome::Lost`]: another
     /// generation has begun, or there is none.
     pub async fn end_generation(
         &self,
@@ -359,7 +360,7 @@ impl Store {
             .into())
     }
 
-    /// Moves a shard's version and nothing else. After that everything which was seen of the shard before is decided, on a
+    /// Moves a shard's version and nothing else. Every change of the shard that was seen before is then decided, on a
     /// quorum, and every other proxy looks again.
     pub async fn settle_shard(&self, table: &TableName, shard: i32) -> Result<(), StoreError> {
         self.move_epoch(table, shard, |epoch| epoch).await.map(drop)

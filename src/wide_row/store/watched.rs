@@ -19,12 +19,12 @@ use crate::wide_row::names::Version;
 pub struct WatchedRow {
     pub table: WatchedTable,
     pub seen: SeenTable,
-    /// Counts the changes of `seen`; whoever changes it names the one it read.
+    /// Counts the changes of `seen`; a change is conditional on the number that was read.
     row_version: Option<i64>,
 }
 
-/// What all proxies together have last seen of the original itself. Where it is otherwise now, splits of it are not its
-/// copies any more.
+/// What proxies last recorded about the original itself. If the original differs from it now, its splits are no longer
+/// copies of it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SeenTable {
     pub table_id: Option<Uuid>,
@@ -46,7 +46,7 @@ impl Store {
             .collect()
     }
 
-    /// Begins to watch a table, unless it is watched: then the store's settings stay.
+    /// Begins to watch a table. If it is watched already, the stored settings stay.
     pub async fn watch(&self, table: &WatchedTable) -> Result<(), StoreError> {
         let seconds = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
         let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
@@ -70,7 +70,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes down what the original is now, if nobody did since `row` was read.
+    /// Records what the original is now, unless another process did so since `row` was read.
     pub async fn set_seen(&self, row: &WatchedRow, seen: &SeenTable) -> Result<(), StoreError> {
         let truncations: BTreeMap<Uuid, CqlTimestamp> = seen
             .truncations
@@ -91,21 +91,21 @@ impl Store {
         Ok(())
     }
 
-    /// Changes how far Narrows goes with a table; its proxies follow within a poll. `false`: it is not watched. What was
-    /// seen of the original stays as it is, with its version.
+    /// Changes a table's mode; its proxies follow within a poll. `false`: it is not watched. What was recorded about
+    /// the original stays as it is, with its version.
     pub async fn set_mode(&self, table: &TableName, mode: Mode) -> Result<bool, StoreError> {
         self.set_column(&self.statements.set_mode, table, || bind![mode.as_str()])
             .await
     }
 
-    /// Stops the table's splits before their next stage, or lets them go on. `false`: it is not watched.
+    /// Stops the table's splits before their next stage, or lets them continue. `false`: it is not watched.
     pub async fn set_paused(&self, table: &TableName, paused: bool) -> Result<bool, StoreError> {
         self.set_column(&self.statements.set_paused, table, || bind![paused])
             .await
     }
 
-    /// Conditional on the row alone: an UPDATE without it would make a row of a table that nobody watches any more. The
-    /// same value may be written twice, so it is repeated until it is answered.
+    /// Conditional only on the row's existence: an unconditional UPDATE would create a row for a table that is no
+    /// longer watched. Writing the same value twice is harmless, so it is repeated until it is answered.
     async fn set_column(
         &self,
         statement: &PreparedStatement,
@@ -122,7 +122,7 @@ impl Store {
     }
 
     /// Moves a table to another number of shards, a power of two that it never had. Its splits are taken out of service
-    /// first, since they stay behind.
+    /// first, because they stay in the old shards.
     pub async fn reshard(&self, row: &WatchedRow, shards: u32) -> Result<(), StoreError> {
         let table = &row.table;
         let there = self.read_shards(&table.name, shards).await?;
@@ -133,7 +133,7 @@ impl Store {
             );
             return Err(StoreError::Refused(text.into()));
         }
-        // Of a number that makes no sense nobody ever used a shard.
+        // If the number of shards is invalid, no shard was ever used.
         if table.is_sound() {
             self.retire(&table.name, table.shards).await?;
         }
@@ -150,7 +150,7 @@ impl Store {
         if answer.applied {
             return Ok(());
         }
-        let text = format!("{} was changed by another meanwhile; try again", table.name);
+        let text = format!("{} was changed by another process; try again", table.name);
         Err(StoreError::Refused(text.into()))
     }
 }
@@ -166,7 +166,7 @@ impl WatchedRow {
         }
     }
 
-    /// Nobody has looked at the original yet.
+    /// No proxy has looked at the original yet.
     pub fn is_first_sight(&self) -> bool {
         self.row_version.is_none()
     }
@@ -226,7 +226,7 @@ impl From<Row> for WatchedRow {
                     .collect(),
             },
             table: WatchedTable {
-                // A mode that a later version brought serves nothing here; writes are checked in every mode.
+                // A mode of a later version counts as `off` here; writes are checked in every mode.
                 mode: match row.mode.as_deref() {
                     None => default.mode,
                     Some(mode) => Mode::parse(mode).unwrap_or(Mode::Off),

@@ -14,7 +14,7 @@ fn damaged_streams_harm_nobody() {
     let cluster = single_cluster();
     // What Cassandra makes of damaged requests is not always CQL either.
     let proxy = Proxy::builder(cluster.nodes())
-        .expecting("upstream sent what is not CQL")
+        .expecting("upstream broke the CQL protocol")
         .start();
     let seed = seed();
     beside_a_healthy_client(&proxy, || {

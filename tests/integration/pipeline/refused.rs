@@ -65,7 +65,7 @@ const NEW: [Case; 9] = [
         name: "lately",
         create: "CREATE TABLE lately (k int, c int, v blob, PRIMARY KEY (k, c))",
         write: "INSERT INTO lately (k, c, v) VALUES (1, 1, LARGE)",
-        says: "counts as closed when it was quiet for",
+        says: "ago, and counts as closed after",
     },
     Case {
         name: "single",

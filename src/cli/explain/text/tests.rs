@@ -100,7 +100,7 @@ partition    sensor = 's1', day = 7
   holding    20 rows (6.0 MiB) of 40 rows (12.0 MiB), counted when it was split
 reading      one bucket after the other, as pages need them; pages are filled across buckets
 limits       rows: 5 in all; counted across buckets and pages, then no further bucket is read
-consistency  that of the client for each bucket; SERIAL and traced reads go to the original
+consistency  the client's own for each bucket; SERIAL and traced reads go to the original
 fallback     the original, if a bucket fails or the client may not read the original
 each bucket  SELECT value FROM "plant"."wide_reading_1" WHERE "sensor" = ? AND "day" = ? AND
              "narrows_generation" = ? AND "narrows_bucket" = ? AND ts >= ?
@@ -218,7 +218,7 @@ fn a_partition_that_is_not_split_says_how_far_it_is() {
         ),
         (
             out(State::Completed, true, None),
-            "COMPLETED at generation 2, but all splits of the table were taken out",
+            "COMPLETED at generation 2, but all splits of the table have been taken out",
         ),
     ] {
         let standing = std::cell::Cell::new(Some(standing));
@@ -240,7 +240,7 @@ fn what_hinders_is_named_and_the_form_judged_all_the_same() {
         (
             Service::NotWatched,
             "not watched",
-            "the table is not watched; a [[table]]",
+            "the table is not watched; to watch it, add a [[table]]",
         ),
         (Service::Disabled, "watched", "control.enabled is off"),
         (

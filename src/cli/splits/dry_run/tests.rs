@@ -72,8 +72,8 @@ fn a_plan_is_told_with_its_buckets() {
         "partition    plant.reading: sensor = 's1', day = 7\n\
          has          40 rows, 20.0 MiB, newest write 2023-11-14 21:13:20Z, 60 min ago\n\
          decision     it would be split\n\
-         split table  plant.wide_reading_1, which would be made\n\
-         takes        about 3 min, estimated from the time of this reading\n\
+         split table  plant.wide_reading_1, which would be created\n\
+         takes        about 3 min, estimated from the time that this reading took\n\
          buckets      20 buckets, by EventBucketPartitionSplitStrategy\n"
     );
     let lines: Vec<&str> = tail.lines().collect();

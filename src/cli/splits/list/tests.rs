@@ -174,7 +174,7 @@ fn what_is_not_shown_is_said() {
             &all,
             &one,
             counts(0, 0, 0),
-            "no partition of p.t was found wide yet; one of 64.0 MiB or more is found when it is read through a proxy\n\
+            "no partition of p.t has been found wide yet; one of 64.0 MiB or more is found when a client reads it through a proxy\n\
              to nominate one by hand: narrows splits add p.t key…\n",
         ),
         (
@@ -194,7 +194,7 @@ fn what_is_not_shown_is_said() {
             &all,
             &one,
             counts(20, 0, 2),
-            "2 in states that a later version wrote are left out\n",
+            "splits left out, because a later version wrote their state: 2\n",
         ),
     ] {
         assert_eq!(notes(command, tables, counts, 20), text);

@@ -68,7 +68,7 @@ fn what_was_read_and_what_to_do_next_is_said() {
         "1 of 1200 partitions are wide; 3.0 GiB were read\n\
          stopped at 25.0% of the ring: there may be more\n\
          to nominate them: narrows splits scan plant.reading --nominate\n\
-         to see what would be done with one: narrows splits add plant.reading key… --dry-run\n"
+         to see the plan for one of them: narrows splits add plant.reading key… --dry-run\n"
     );
     assert_eq!(
         noted(true, &seen(vec![shown("7", true)], End::Limit)),
@@ -103,7 +103,7 @@ fn what_could_not_be_read_is_named_by_its_key_or_token() {
 fn the_cost_is_said_first_and_then_how_far_it_is() {
     let text = heading(&reading(), Some(12 << 20));
     assert!(
-        text.starts_with("reads every partition of plant.reading once, but only the first 64.0 MiB of larger ones")
+        text.starts_with("reading every partition of plant.reading once, but only the first 64.0 MiB of larger ones")
             && text.contains("has about 12.0 MiB"),
         "{text}"
     );

@@ -102,7 +102,7 @@ fn a_partition_that_was_never_found_wide_is_told_so() {
         "\
 partition    plant.reading: sensor = 's1', day = 7
 state        none: it was not found wide, and the original answers
-next         a read of 64.0 MiB or more through a proxy finds it; by hand:
+next         a read of 64.0 MiB or more through a proxy finds it; to nominate it by hand:
              narrows splits add plant.reading \"'s1'\" 7
 "
     );

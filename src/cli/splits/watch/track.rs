@@ -21,7 +21,7 @@ pub(super) struct Tracked {
     row_epoch: i32,
     pub(super) state: State,
     pub(super) not_before: Option<i64>,
-    /// As read last; only splits with a line of their own are read.
+    /// As last read; only splits with a line of their own are read.
     pub(super) split: Option<Split>,
     /// Readings of the current stage, the oldest first.
     sights: Vec<Seen>,
@@ -49,19 +49,19 @@ pub(super) enum What {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Counts {
     pub(super) active: usize,
-    /// For a time, for a paused table, or for mode serve.
+    /// They wait for a time, for `resume`, or for mode serve.
     pub(super) waiting: usize,
 }
 
 #[derive(Default)]
 pub(super) struct Tracker {
     under_way: BTreeMap<(TableName, PartitionKey), Tracked>,
-    /// The shards as they were when their rows were read last.
+    /// The shards as they were when their rows were last read.
     known: HashMap<(TableName, i32), ShardReading>,
 }
 
 impl Tracker {
-    /// Forgets tables that are not watched any more, or have other shards.
+    /// Forgets tables that are no longer watched, or have another number of shards.
     pub(super) fn keep(&mut self, tables: &[WatchedTable]) {
         let has = |name: &TableName, shard: i32| {
             let table = tables.iter().find(|table| table.name == *name);
@@ -72,7 +72,7 @@ impl Tracker {
             .retain(|(table, _), tracked| has(table, tracked.shard));
     }
 
-    /// The shards that changed, and since which version.
+    /// The shards that changed, each with the version that is already known.
     pub(super) fn changed(
         &self,
         table: &TableName,
@@ -87,7 +87,7 @@ impl Tracker {
             .collect()
     }
 
-    /// The row, if its split is in progress or was.
+    /// The row, if its split is in progress or was until now.
     pub(super) fn relevant(&self, table: &TableName, row: ChangedRow) -> Option<ChangedRow> {
         let is_known = || {
             let id = (table.clone(), row.key.clone());
@@ -247,7 +247,7 @@ impl Tracker {
 }
 
 impl Tracked {
-    /// Since the oldest reading, or since the stage began.
+    /// The pace since the oldest reading, or since the stage began.
     pub(super) fn pace(&self) -> Option<Pace> {
         let split = self.split.as_ref()?;
         let progress = stage::progress(split)?;

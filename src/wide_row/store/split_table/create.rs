@@ -1,4 +1,4 @@
-//! What a split table is: its columns, its options, and the statement that makes it. Pure.
+//! The columns and options of a split table, and the statement that creates it. Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::HIDDEN;
 use crate::schema::{ClusteringColumn, CqlType, TableSchema};
 use crate::statement::quoted;
 
-/// Buckets of dead generations are deleted, so their tombstones live at least that long.
+/// Minimum lifetime of the tombstones that clean-up writes when it deletes the buckets of ended generations.
 const GC_GRACE_SECONDS_MIN: i32 = 10 * 24 * 3600;
 
 pub(super) const OPTIONS: &str = "SELECT additional_write_policy, bloom_filter_fp_chance, caching, compaction, compression, \
@@ -16,12 +16,12 @@ pub(super) const OPTIONS: &str = "SELECT additional_write_policy, bloom_filter_f
     min_index_interval, speculative_retry FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?";
 pub(super) const TYPES: &str = "SELECT column_name, type FROM system_schema.columns WHERE keyspace_name = ? AND table_name = ?";
 
-/// What the comment of a split table says. A table without it was made by a person, and is never dropped.
+/// The comment of a split table. A table without it was created by a person, and is never dropped.
 pub(super) fn mark(original: &str) -> String {
     format!("Narrows: buckets of {original}")
 }
 
-/// Whether a table has the original's columns, and the hidden ones at the end of its key.
+/// Whether a table has the original's columns, and the hidden ones at the end of its partition key.
 pub(super) fn fits(original: &TableSchema, found: &TableSchema) -> bool {
     let key = found
         .partition_key
@@ -41,7 +41,7 @@ pub(super) fn fits(original: &TableSchema, found: &TableSchema) -> bool {
         && found.statics.is_empty()
 }
 
-/// What the original says of its storage.
+/// The storage options of the original.
 #[derive(DeserializeRow)]
 pub(super) struct Options {
     additional_write_policy: Option<String>,
@@ -59,7 +59,7 @@ pub(super) struct Options {
 }
 
 impl Options {
-    /// Numbers and maps as they are; garbage is kept for longer, and reads repair what they find.
+    /// The original's options, except that `gc_grace_seconds` has a minimum and `read_repair` is always BLOCKING.
     fn render(&self) -> Vec<String> {
         let gc_grace = self.gc_grace_seconds.unwrap_or(0).max(GC_GRACE_SECONDS_MIN);
         let mut options = vec![

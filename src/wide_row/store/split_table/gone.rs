@@ -1,5 +1,5 @@
-//! What `split_table` holds of an original that does not exist any more: rows whose table is gone, too. Never drops a table:
-//! `unused` does.
+//! Rows of `split_table` whose original no longer exists and whose split table is gone, too. Nothing here drops a
+//! table: `unused` does.
 
 use scylla::value::CqlTimestamp;
 use uuid::Uuid;
@@ -9,31 +9,31 @@ use crate::schema::names::TableName;
 use crate::wide_row::split_name::is_name;
 use crate::wide_row::store::cas::bind;
 
-/// A row without a table of ours.
+/// A row that has no split table of ours any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftRow {
     pub name: String,
     table_id: Option<Uuid>,
-    /// Milliseconds since 1970, both.
+    /// Milliseconds since 1970, like `dropped_at`.
     unused_since: Option<i64>,
     dropped_at: Option<i64>,
 }
 
 impl LeftRow {
-    /// Since when nothing needs it, as far as that was written down.
+    /// Since when the row is not needed, if that was recorded.
     pub fn since(&self) -> Option<i64> {
         self.dropped_at.or(self.unused_since)
     }
 }
 
 impl Store {
-    /// The table does not exist, and all nodes agree on that.
+    /// Whether the table does not exist, asked once all nodes agree on the schema.
     pub async fn is_gone(&self, table: &TableName) -> Result<bool, StoreError> {
         self.agree().await?;
         Ok(self.describe(table).await?.table_id.is_none())
     }
 
-    /// Rows whose table is not there, or has become another one that is not ours to drop.
+    /// Rows whose table does not exist, or was replaced by one that is not ours to drop.
     pub async fn left_rows(&self, original: &TableName) -> Result<Vec<LeftRow>, StoreError> {
         let known = self.known_split_tables(original).await?;
         let existing = self.existing_tables(original).await?;
@@ -44,7 +44,7 @@ impl Store {
                     && Some(found.id) == entry.table_id
                     && is_name(&original.table, name)
             });
-            // Who makes one at the moment writes the row again.
+            // A worker that is creating the table would write the row again.
             !is_ours && entry.lease.is_none()
         };
         let left = known
@@ -60,7 +60,7 @@ impl Store {
             .collect())
     }
 
-    /// Writes down since when nothing needs it, unless somebody changes the row at the same time.
+    /// Records since when the row is not needed, unless it has changed since it was read.
     pub async fn note_left(
         &self,
         original: &TableName,
@@ -74,7 +74,8 @@ impl Store {
         Ok(answer.await?.applied)
     }
 
-    /// Removes the row as it was read. From then on its name is free: whoever could still drop a table of it has long ended.
+    /// Removes the row, unless it has changed since it was read. From then on its name is free: any worker that could
+    /// still drop a table of that name ended long ago.
     pub async fn forget_left(
         &self,
         original: &TableName,

@@ -1,5 +1,5 @@
-//! Split tables that nothing refers to any more: noted, and after a while dropped. Only those that Narrows made: the row in
-//! `split_table` names the table's id, and the table itself carries the mark and a name of ours.
+//! Marks split tables that nothing refers to any more, and later drops them. Only those that Narrows created: the row
+//! in `split_table` has the table's id, and the table itself carries the mark and a name of ours.
 
 use scylla::value::CqlTimestamp;
 use uuid::Uuid;
@@ -11,21 +11,22 @@ use crate::statement::quoted;
 use crate::wide_row::split_name::is_name;
 use crate::wide_row::store::cas::bind;
 
-/// A split table that Narrows made and that still exists.
+/// A split table that Narrows created and that still exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MadeTable {
     pub name: String,
     table_id: Uuid,
-    /// It is made for the schema that the original has now, so whatever is planned goes there.
+    /// It fits the original's present schema, so new plans use it.
     pub is_current: bool,
-    /// When it was first seen without a use, in milliseconds since 1970.
+    /// When it was first found unused, in milliseconds since 1970.
     pub unused_since: Option<i64>,
-    /// Nothing is planned into it any more: it only has to be dropped.
+    /// No plan uses it any more: it only has to be dropped.
     pub is_given_up: bool,
 }
 
 impl Store {
-    /// The split tables of an original that may be dropped one day. `schema`: what it looks like now, if it exists.
+    /// The split tables of an original that may be dropped one day. `schema` is the original's present schema, which
+    /// decides `is_current`.
     pub async fn made_tables(
         &self,
         original: &TableName,
@@ -56,7 +57,7 @@ impl Store {
         Ok(made)
     }
 
-    /// Writes down since when it is unused, or that it is not, unless somebody uses it or changes it at the same time.
+    /// Records since when it is unused, or that it is in use, unless its row has changed since it was read.
     pub async fn set_unused(
         &self,
         original: &TableName,
@@ -73,7 +74,7 @@ impl Store {
         Ok(answer.await?.applied)
     }
 
-    /// From now on nobody plans into it. `false`: somebody has used it since it was looked at.
+    /// Marks it as dropped, so that no plan uses it any more. `false`: a plan has used it since it was read.
     pub async fn give_up(
         &self,
         original: &TableName,
@@ -85,11 +86,11 @@ impl Store {
         let statement = &self.statements.set_dropped;
         let answer = self.split_table_lwt(statement, original, &made.name, &values);
         let answer = answer.await?;
-        // Given up already, by an attempt of ours whose answer was lost or by another worker.
+        // Already given up, by an attempt of ours whose reply was lost or by another worker.
         Ok(answer.applied || answer.is_set("dropped_at"))
     }
 
-    /// Drops one that was given up. `false`: it is gone already, or is another table now.
+    /// Drops a table that was given up. `false`: it is already gone, or another table has its name.
     pub async fn drop_split_table(
         &self,
         original: &TableName,
