@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -48,7 +49,7 @@ class Proxy:
         hosts = [c.rsplit(":", 1)[0] for c in contacts]
         self.addresses = [mirrored(h) for h in hosts] if mode == "mirror" else ["127.0.0.1"]
         self.contacts = [f"{a}:{port}" for a in self.addresses]
-        self.read = 0
+        self.read, self.reading = 0, threading.Lock()
         with self.log.open("wb") as log:
             self.process = subprocess.Popen([binary, "run", "--config", config], stdout=log, stderr=log)
         self.wait_until_ready()
@@ -92,8 +93,10 @@ class Proxy:
 
     def complaints(self):
         """Unexpected lines logged since the last call: WARN, ERROR, or not JSON at all (a panic)."""
-        lines = self.log.read_text().splitlines()
-        new, self.read = lines[self.read:], len(lines)
+        with self.reading:
+            # The last line may still be on its way.
+            lines = self.log.read_text().split("\n")[:-1]
+            new, self.read = lines[self.read:], len(lines)
         ended = [f"narrows ended with {self.process.returncode}"] if self.process.poll() else []
         return [line for line in new if self.unexpected(line)] + ended
 
