@@ -137,7 +137,8 @@ def nodetool(arguments: argparse.Namespace) -> int:
     # Java 17 for 4.1 too: the small Java 11 that serves its nodes has no client side of JMX.
     java, libraries = runtime.find_java_17(), runtime.fetch_libraries(node.spec.release)
     scratch = node.directory / "nodetool"
-    command = [str(java), "-Xmx128M", *runtime.module_options(), "-cp", f"{node.directory / 'conf'}:{libraries}/*",
+    command = [str(java), "-Xmx128M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *runtime.module_options(),
+               "-cp", f"{node.directory / 'conf'}:{libraries}/*",
                f"-Dcassandra.storagedir={scratch}", f"-Duser.home={scratch}", "-Dlogback.configurationFile=logback-tools.xml",
                "org.apache.cassandra.tools.NodeTool", "-p", str(node.jmx_port), *arguments.arguments]
     return subprocess.run(command, check=False).returncode

@@ -18,7 +18,7 @@ STOP_GRACE_SECONDS = 30
 # Every schema change would flush ten tables. Without that a node which is killed comes back without its latest tables, so
 # it is for clusters whose nodes are only ever stopped.
 FORGETFUL = "-Dcassandra.test.flush_local_schema_changes=false"
-QUICK_SCHEMA = ("main", "old", "control")
+QUICK_SCHEMA = ("main", "old", "control", "single")
 
 
 class Node:

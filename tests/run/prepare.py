@@ -16,8 +16,8 @@ CLUSTER = (sys.executable, "tests/cluster/cluster.py")
 DRIVERS = ("nice", sys.executable, "-B", "tests/drivers/programs.py")
 # In this order: what is needed first comes first.
 AHEAD = {
-    "path": [(*CLUSTER, "up", "--name", "control")],
-    "integration": [(*CLUSTER, "up", "--name", name) for name in ("main", "control", "old", "fault", "dc")],
+    "path": [(*CLUSTER, "up", "--name", "single")],
+    "integration": [(*CLUSTER, "up", "--name", name) for name in ("main", "single", "old", "fault", "control", "dc")],
     "drivers": [("tests/setup.sh",), DRIVERS],
     "operations": [("tests/setup.sh",)],
 }

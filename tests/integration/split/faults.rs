@@ -16,7 +16,7 @@ const READS: [&str; 5] = [
 ];
 
 fn split_world() -> World {
-    let mut world = World::start(&[(1, 20), (4, 6)]);
+    let mut world = World::on_three(&[(1, 20), (4, 6)]);
     world.split(1);
     world
 }

@@ -33,7 +33,7 @@ fn reads(world: &World) -> Vec<Ask> {
 
 #[test]
 fn no_proxy_serves_what_another_has_invalidated() {
-    let mut world = World::start(&[(1, 12), (2, 12)]);
+    let mut world = World::on_three(&[(1, 12), (2, 12)]);
     let other = world.builder().start();
     a_read_sees_the_original_as_soon_as_its_split_is_invalidated(&mut world, &other);
     a_scan_sees_the_original_as_soon_as_its_split_is_invalidated(&mut world, &other);

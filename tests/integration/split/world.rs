@@ -15,7 +15,7 @@ use crate::pipeline::world::replication;
 use crate::support::proxy::Builder;
 use crate::support::random::Random;
 use crate::support::request::Value;
-use crate::support::{Cluster, Codec, Keyspace, Proxy, cluster, eventually};
+use crate::support::{Cluster, Codec, Keyspace, Proxy, cluster, eventually, single_cluster};
 use narrows::schema::names::TableName;
 
 pub(super) const ANSWERED: &str = "narrows_proxy_split_reads_total{outcome=\"answered\"}";
@@ -78,9 +78,17 @@ fn schema(keyspace: &str) -> Schema {
 }
 
 impl World {
-    /// With partitions of so many rows.
+    /// On one node, with partitions of so many rows. What is said about statements and pages is the same on three nodes,
+    /// where it takes twice as long.
     pub(super) fn start(partitions: &[(i32, i32)]) -> Self {
         Self::with(partitions, &[], &[])
+    }
+
+    /// On three nodes.
+    pub(super) fn on_three(partitions: &[(i32, i32)]) -> Self {
+        let cluster = cluster();
+        let nodes = cluster.nodes().to_vec();
+        Self::on(cluster, &nodes, partitions)
     }
 
     /// With more tables, which are watched, too, and with what the proxy may log.
@@ -89,7 +97,7 @@ impl World {
         more: &[&str],
         expected: &[&'static str],
     ) -> Self {
-        let cluster = cluster();
+        let cluster = single_cluster();
         let nodes = cluster.nodes().to_vec();
         let options = Options {
             more,
@@ -101,7 +109,7 @@ impl World {
 
     /// With texts of so many bytes or three times as many, and proxies that are told more.
     pub(super) fn large(partitions: &[(i32, i32)], text_bytes: usize, settings: Settings) -> Self {
-        let cluster = cluster();
+        let cluster = single_cluster();
         let nodes = cluster.nodes().to_vec();
         let options = Options {
             settings,

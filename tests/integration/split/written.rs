@@ -9,7 +9,7 @@ const ROUNDS: i32 = 12;
 
 #[test]
 fn a_write_through_one_proxy_is_read_at_once_through_another() {
-    let mut world = World::start(&[(1, 12)]);
+    let mut world = World::on_three(&[(1, 12)]);
     let other = world.builder().start();
     let mut through_other = Clients::new(other.address());
     for round in 1..=ROUNDS * scale() as i32 {

@@ -41,6 +41,11 @@ pub(crate) fn old_cluster() -> Cluster {
 
 /// One node of Cassandra 5.0.
 pub(crate) fn single_cluster() -> Cluster {
+    named("single")
+}
+
+/// Another one, for tests of the control keyspace: with fewer tables on a node, each change of the schema is quicker.
+pub(crate) fn control_cluster() -> Cluster {
     named("control")
 }
 

@@ -16,7 +16,7 @@ pub(crate) mod response;
 pub(crate) mod segment;
 
 pub(crate) use client::RawClient;
-pub(crate) use cluster::{Cluster, cluster, cluster_alone, single_cluster};
+pub(crate) use cluster::{Cluster, cluster, cluster_alone, control_cluster, single_cluster};
 pub(crate) use frame::{Codec, Frame, opcode};
 pub(crate) use keyspace::Keyspace;
 pub(crate) use proxy::Proxy;

@@ -8,7 +8,7 @@ use narrows::wide_row::store::ClusterPatience;
 
 use super::control::Control;
 use crate::pipeline::world::{PLAIN, World};
-use crate::support::{Codec, cluster};
+use crate::support::{Codec, cluster, control_cluster};
 
 fn seconds(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -36,7 +36,7 @@ async fn the_longest_staleness_of_any_proxy_counts() {
 
 #[tokio::test]
 async fn a_guard_waits_for_the_longest_of_its_own_and_that_of_the_proxies() {
-    let control = Control::create(&cluster()).await;
+    let control = Control::create(&control_cluster()).await;
     let patience = ClusterPatience::default();
     let mut config = Config::default();
     let settle = async |config: &Config| {
@@ -64,7 +64,7 @@ async fn a_guard_waits_for_the_longest_of_its_own_and_that_of_the_proxies() {
 
 #[test]
 fn a_proxy_announces_what_its_file_says() {
-    let cluster = cluster();
+    let cluster = control_cluster();
     let world = World::create(&cluster, Codec::V4, 1, &[PLAIN]);
     let file = |staleness: &str| {
         world

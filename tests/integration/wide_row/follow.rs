@@ -6,7 +6,7 @@ use narrows::wide_row::store::SplitId;
 use super::control::{Control, FIRST_SHARD, SHARDS, key_in_cql, split, table, watched_table};
 use super::knowing::{Knowing, eventually};
 use super::store::{complete, detect, standing};
-use crate::support::cluster;
+use crate::support::{cluster, control_cluster};
 
 #[tokio::test]
 async fn every_follower_learns_of_a_guard_before_two_polls_have_passed() {
@@ -30,7 +30,7 @@ async fn every_follower_learns_of_a_guard_before_two_polls_have_passed() {
 
 #[tokio::test]
 async fn a_version_without_its_row_is_not_taken_for_known() {
-    let cluster = cluster();
+    let cluster = control_cluster();
     let control = Control::create(&cluster).await;
     let id = split("half-way");
     detect(&control.store, &id).await;
@@ -69,7 +69,7 @@ async fn a_version_without_its_row_is_not_taken_for_known() {
 
 #[tokio::test]
 async fn what_left_with_its_epoch_leaves_the_filter() {
-    let cluster = cluster();
+    let cluster = control_cluster();
     let control = Control::create(&cluster).await;
     let id = split("gone");
     complete(&control.store, &id).await;
@@ -83,7 +83,7 @@ async fn what_left_with_its_epoch_leaves_the_filter() {
 
 #[tokio::test]
 async fn a_filter_that_outgrows_its_overlay_is_rebuilt_and_misses_nothing() {
-    let cluster = cluster();
+    let cluster = control_cluster();
     let control = Control::create(&cluster).await;
     let knowing = Knowing::start(&control, None).await;
     let keys = (0..).map(|index| split(&format!("many {index}")));
@@ -124,7 +124,7 @@ async fn a_filter_that_outgrows_its_overlay_is_rebuilt_and_misses_nothing() {
 
 #[tokio::test]
 async fn a_table_moves_to_more_shards_and_leaves_its_splits_behind() {
-    let cluster = cluster();
+    let cluster = control_cluster();
     let control = Control::create(&cluster).await;
     let id = split("moving");
     complete(&control.store, &id).await;

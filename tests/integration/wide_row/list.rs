@@ -7,7 +7,7 @@ use narrows::wide_row::store::{Listed, Split, SplitId};
 
 use super::control::{Control, SHARDS, key_in_cql, split, table};
 use super::store::{complete, detect, lease, step};
-use crate::support::single_cluster;
+use crate::support::control_cluster;
 
 async fn list(control: &Control) -> Vec<Listed> {
     let mut found = Vec::new();
@@ -22,7 +22,7 @@ async fn list(control: &Control) -> Vec<Listed> {
 
 #[tokio::test]
 async fn every_split_of_every_shard_is_listed_once() {
-    let control = Control::create(&single_cluster()).await;
+    let control = Control::create(&control_cluster()).await;
     let store = &control.store;
     assert_eq!(list(&control).await, []);
     complete(store, &split("a")).await;
@@ -57,7 +57,7 @@ async fn every_split_of_every_shard_is_listed_once() {
 
 #[tokio::test]
 async fn a_state_of_a_later_version_is_listed_as_unknown() {
-    let control = Control::create(&single_cluster()).await;
+    let control = Control::create(&control_cluster()).await;
     let id = split("a");
     detect(&control.store, &id).await;
     let (shard, key) = (id.shard, key_in_cql(&id));
@@ -76,7 +76,7 @@ async fn a_state_of_a_later_version_is_listed_as_unknown() {
 
 #[tokio::test]
 async fn mode_and_pause_change_nothing_else() {
-    let control = Control::create(&single_cluster()).await;
+    let control = Control::create(&control_cluster()).await;
     let store = &control.store;
     let before = store.read_watched().await.expect("readable");
     assert!(!before[0].table.paused);

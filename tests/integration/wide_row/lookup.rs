@@ -11,8 +11,8 @@ use narrows::wide_row::store::{Found, Outcome, SplitId};
 use super::control::{Control, key_in_cql, split};
 use super::knowing::Knowing;
 use super::store::{complete, detect, standing};
-use crate::support::cluster;
 use crate::support::cluster::{dc_cluster, old_cluster};
+use crate::support::{cluster, control_cluster};
 
 fn layout(id: &SplitId, generation: Generation) -> Layout {
     let bucket = |first: &[&[u8]]| Bucket {
@@ -111,7 +111,7 @@ async fn the_same_over_two_data_centers() {
 
 #[tokio::test]
 async fn many_questions_share_their_validations() {
-    let cluster = cluster();
+    let cluster = control_cluster();
     let control = Control::create(&cluster).await;
     let id = split("shared");
     let knowing = Knowing::start(&control, None).await;
@@ -124,7 +124,7 @@ async fn many_questions_share_their_validations() {
 
 #[tokio::test]
 async fn keys_that_are_on_their_way_and_keys_that_are_not_are_not_split() {
-    let cluster = cluster();
+    let cluster = control_cluster();
     let control = Control::create(&cluster).await;
     let knowing = Knowing::start(&control, None).await;
     assert_eq!(knowing.find(&split("nobody")).await, LookupAnswer::NotSplit);
@@ -160,7 +160,7 @@ async fn invalidate_after_all(control: &Control, id: &SplitId) {
 
 #[tokio::test]
 async fn splits_of_a_table_that_was_not_watched_meanwhile_are_not_believed() {
-    let cluster = cluster();
+    let cluster = control_cluster();
     let control = Control::create(&cluster).await;
     let id = split("left alone");
     let layout = LookupAnswer::Split(Arc::new(serve(&control, &id).await));
@@ -177,7 +177,7 @@ async fn splits_of_a_table_that_was_not_watched_meanwhile_are_not_believed() {
 
 #[tokio::test]
 async fn a_state_of_a_later_version_is_watched_and_not_served() {
-    let cluster = cluster();
+    let cluster = control_cluster();
     let control = Control::create(&cluster).await;
     let id = split("future");
     serve(&control, &id).await;
@@ -204,7 +204,7 @@ async fn a_state_of_a_later_version_is_watched_and_not_served() {
 
 #[tokio::test]
 async fn a_layout_that_is_missing_or_not_whole_is_a_doubt() {
-    let cluster = cluster();
+    let cluster = control_cluster();
     let control = Control::create(&cluster).await;
     let knowing = Knowing::start(&control, None).await;
     let missing = split("missing");

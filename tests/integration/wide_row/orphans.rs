@@ -7,7 +7,7 @@ use super::control::SHARDS;
 use super::split_tables::{HOUR, World};
 use super::store::complete;
 use crate::support::cluster::old_cluster;
-use crate::support::{Cluster, cluster};
+use crate::support::{Cluster, control_cluster};
 
 const NOTHING: Removed = Removed {
     splits: 0,
@@ -61,7 +61,7 @@ impl World {
 
 #[tokio::test]
 async fn a_dropped_table_leaves_nothing_behind() {
-    for cluster in [cluster(), old_cluster()] {
+    for cluster in [control_cluster(), old_cluster()] {
         let world = World::create(&cluster).await;
         world.split().await;
         // Whatever the time is: the table is there.
@@ -103,7 +103,7 @@ async fn a_dropped_table_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn a_dropped_keyspace_leaves_nothing_behind() {
-    let cluster: Cluster = cluster();
+    let cluster: Cluster = control_cluster();
     let world = World::create(&cluster).await;
     world.split().await;
     world.run("DROP KEYSPACE {}").await;
@@ -128,7 +128,7 @@ async fn a_dropped_keyspace_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn a_split_table_that_a_person_made_stays() {
-    let world = World::create(&cluster()).await;
+    let world = World::create(&control_cluster()).await;
     world.split().await;
     world
         .run("ALTER TABLE {}.wide_t_1 WITH comment = 'ours'")

@@ -13,7 +13,7 @@ use super::control::{Control, split};
 use super::knowing::{Knowing, eventually};
 use super::lookup::{invalidate, serve};
 use crate::support::redis::Redis;
-use crate::support::{PATIENCE, cluster};
+use crate::support::{PATIENCE, control_cluster};
 
 fn settings(redis: &Redis) -> RedisSettings {
     RedisSettings {
@@ -40,7 +40,7 @@ fn stored(redis: &Redis, id: &LayoutId) -> Option<Vec<u8>> {
 
 #[tokio::test]
 async fn whatever_redis_does_the_layout_is_right() {
-    let cluster = cluster();
+    let cluster = control_cluster();
     let control = Control::create(&cluster).await;
     let mut redis = Redis::start();
     let id = split("shared");

@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use super::control::{Control, SHARDS};
 use crate::support::cluster::old_cluster;
-use crate::support::{Cluster, Keyspace, cluster};
+use crate::support::{Cluster, Keyspace, cluster, control_cluster};
 
 pub(super) const HOUR: i64 = 3_600_000;
 
@@ -146,6 +146,7 @@ async fn session_on(node: SocketAddr) -> Arc<Session> {
         .build();
     let builder = SessionBuilder::new()
         .known_node_addr(node)
+        .fetch_schema_metadata(false)
         .default_execution_profile_handle(profile.into_handle());
     Arc::new(builder.build().await.expect("the node answers"))
 }
@@ -207,7 +208,7 @@ async fn workers_on_different_nodes_make_one_split_table() {
 
 #[tokio::test]
 async fn a_worker_that_died_while_it_made_a_table_holds_nobody_up_for_ever() {
-    for cluster in [cluster(), old_cluster()] {
+    for cluster in [control_cluster(), old_cluster()] {
         let world = World::create(&cluster).await;
         let row = format!(
             "WHERE keyspace_name = '{}' AND table_name = 't' AND split_table = 'wide_t_1'",
@@ -232,7 +233,7 @@ async fn a_worker_that_died_while_it_made_a_table_holds_nobody_up_for_ever() {
 
 #[tokio::test]
 async fn a_split_table_goes_a_day_after_its_last_use_and_its_name_is_not_used_again() {
-    for cluster in [cluster(), old_cluster()] {
+    for cluster in [control_cluster(), old_cluster()] {
         let world = World::create(&cluster).await;
         assert_eq!(world.split_table().await, "wide_t_1");
         // First seen unused, and then for less than a day.
@@ -259,7 +260,7 @@ async fn a_split_table_goes_a_day_after_its_last_use_and_its_name_is_not_used_ag
 
 #[tokio::test]
 async fn whatever_refers_to_a_split_table_keeps_it() {
-    let world = World::create(&cluster()).await;
+    let world = World::create(&control_cluster()).await;
     assert_eq!(world.split_table().await, "wide_t_1");
     // It is to be planned, and would go there.
     let generation = world.detect().await;
@@ -280,7 +281,7 @@ async fn whatever_refers_to_a_split_table_keeps_it() {
 
 #[tokio::test]
 async fn a_table_of_an_older_schema_goes_while_the_present_one_is_used() {
-    let world = World::create(&cluster()).await;
+    let world = World::create(&control_cluster()).await;
     assert_eq!(world.split_table().await, "wide_t_1");
     world.run("ALTER TABLE {}.t ADD w int").await;
     let generation = world.detect().await;
@@ -293,7 +294,7 @@ async fn a_table_of_an_older_schema_goes_while_the_present_one_is_used() {
 
 #[tokio::test]
 async fn what_a_person_made_is_never_dropped() {
-    let world = World::create(&cluster()).await;
+    let world = World::create(&control_cluster()).await;
     let create = "CREATE TABLE {}.wide_t_1 (k int, c int, v text, narrows_generation int, narrows_bucket int, \
         PRIMARY KEY ((k, narrows_generation, narrows_bucket), c))";
     // It fits, so it is used; and does not carry the mark.
@@ -316,7 +317,7 @@ async fn what_a_person_made_is_never_dropped() {
 
 #[tokio::test]
 async fn a_table_that_is_used_at_the_last_moment_is_not_given_up() {
-    let world = World::create(&cluster()).await;
+    let world = World::create(&control_cluster()).await;
     world.split_table().await;
     world.look(0).await;
     let (store, table) = (world.store(), world.table("t"));

@@ -7,7 +7,7 @@ use narrows::wide_row::state::{PostSplitData, PreSplitData, Standing, State, Ste
 use narrows::wide_row::store::{Detected, Found, Lease, Leased, Outcome, SplitId, Store};
 
 use super::control::{Control, FIRST_SHARD, SHARDS, split, table};
-use crate::support::cluster;
+use crate::support::{cluster, control_cluster};
 
 const LEASE: Duration = Duration::from_secs(60);
 const WORKABLE: [State; 5] = [
@@ -169,7 +169,7 @@ async fn an_invalidation_is_written_again_rather_than_believed() {
 
 #[tokio::test]
 async fn a_lost_lease_fences_its_worker_off() {
-    let cluster = cluster();
+    let cluster = control_cluster();
     let control = Control::create(&cluster).await;
     let (store, id) = (&control.store, split("three"));
     store.detect(&id, Found::default()).await.expect("detected");
@@ -206,7 +206,7 @@ async fn a_lost_lease_fences_its_worker_off() {
 
 #[tokio::test]
 async fn a_lease_expires_by_itself_and_takes_nothing_with_it() {
-    let cluster = cluster();
+    let cluster = control_cluster();
     let control = Control::create(&cluster).await;
     let (store, id) = (&control.store, split("four"));
     store.detect(&id, Found::default()).await.expect("detected");
@@ -238,7 +238,7 @@ async fn a_lease_expires_by_itself_and_takes_nothing_with_it() {
 
 #[tokio::test]
 async fn an_epoch_takes_the_whole_table_out_of_service_and_splits_can_be_made_anew() {
-    let cluster = cluster();
+    let cluster = control_cluster();
     let control = Control::create(&cluster).await;
     let store = &control.store;
     let ids: Vec<SplitId> = (0..12)
