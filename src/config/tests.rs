@@ -251,6 +251,7 @@ fn secrets_are_never_shown() {
 fn credentials_are_complete_and_unambiguous() {
     let password = file("password-2", "x");
     let two_lines = file("password-3", "x\ny\n");
+    let long = file("password-4", &"x".repeat(4097));
     for (index, (toml, expected)) in [
         (
             "username = \"u\"".to_owned(),
@@ -271,6 +272,10 @@ fn credentials_are_complete_and_unambiguous() {
         (
             format!("username = \"u\"\npassword_file = {two_lines:?}"),
             "on one line",
+        ),
+        (
+            format!("username = \"u\"\npassword_file = {long:?}"),
+            "is longer than 4096 bytes",
         ),
     ]
     .into_iter()

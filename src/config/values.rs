@@ -227,8 +227,16 @@ pub(super) fn password_file(setting: &Setting) -> Checked<Secret> {
     let path = readable_file(setting)?;
     let mut content = String::new();
     File::open(path)
-        .and_then(|file| file.take(PASSWORD_BYTES_MAX).read_to_string(&mut content))
+        .and_then(|file| {
+            file.take(PASSWORD_BYTES_MAX + 1)
+                .read_to_string(&mut content)
+        })
         .map_err(|error| format!("cannot be read ({error}); expected one line of text"))?;
+    if content.len() as u64 > PASSWORD_BYTES_MAX {
+        return Err(format!(
+            "is longer than {PASSWORD_BYTES_MAX} bytes; expected one line of text"
+        ));
+    }
     let password = content.trim_end_matches(['\r', '\n']);
     if password.is_empty() || password.contains('\n') {
         return Err("expected a file with the password on one line and nothing else".to_owned());

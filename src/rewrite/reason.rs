@@ -103,9 +103,7 @@ impl Reason {
             Self::ManyKeys => "it reads more partitions at once than Narrows joins",
             Self::Serial => "it reads at SERIAL or LOCAL_SERIAL, which only the original can do",
             Self::Tracing => "it asks for tracing, which would show other reads than its own",
-            Self::Paging => {
-                "it continues a scan that began on the original, or its page size is zero"
-            }
+            Self::Paging => "its page size is zero",
         }
     }
 }

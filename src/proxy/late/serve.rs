@@ -219,7 +219,7 @@ fn tell_not_understood(late: &LateWrite, table: &TouchedTable) {
 fn refused(table: &TouchedTable, why: &str) -> Refusal {
     table.watched.late_writes.refused.increment(1);
     let text = format!(
-        "narrows: {why} of {}; this write was not forwarded, try again",
+        "narrows: {why} of {}; this request was not forwarded, try again",
         table.watched.name()
     );
     Refusal::new(ErrorCode::Overloaded, &text)

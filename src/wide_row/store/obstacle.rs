@@ -2,7 +2,6 @@
 
 use super::{Store, StoreError, not_understood};
 use crate::schema::names::TableName;
-use crate::schema::order::compare;
 use crate::schema::{CqlType, TableSchema};
 
 const VIEW: &str =
@@ -80,8 +79,7 @@ fn of_columns(schema: &TableSchema, major: u32) -> Option<String> {
     }
     for column in &schema.clustering {
         let cql_type = &column.column.cql_type;
-        // The order is known if empty values of the type compare, or if `has_order` says so.
-        if compare(cql_type, &[], &[]).is_none() && !has_order(cql_type) {
+        if !has_order(cql_type) {
             let name = &column.column.name;
             return Some(format!(
                 "the order of clustering column {name} is not known"
@@ -103,6 +101,7 @@ fn of_columns(schema: &TableSchema, major: u32) -> Option<String> {
     })
 }
 
+/// Whether the order of the type's values is known, and that of everything in them.
 fn has_order(cql_type: &CqlType) -> bool {
     match cql_type.unfrozen() {
         CqlType::Counter | CqlType::Duration | CqlType::User(_) | CqlType::Other(_) => false,
@@ -170,6 +169,14 @@ mod tests {
             (vec![key, ("v", "regular", "int")], 5, Some("one row")),
             (
                 vec![key, ("c", "clustering", "frozen<address>")],
+                5,
+                Some("order"),
+            ),
+            (
+                vec![
+                    key,
+                    ("c", "clustering", "frozen<tuple<int, frozen<address>>>"),
+                ],
                 5,
                 Some("order"),
             ),
