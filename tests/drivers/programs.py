@@ -115,9 +115,10 @@ def locked():
 
 
 COMMAND = {
+    # The slowest first, so that none of them is left to the end.
+    "java": ["java", "-cp", f"{OUT / 'java' / 'classes'}:{OUT / 'java' / 'lib' / '*'}", "Main"],
     "python": [VENV_PYTHON, HERE / "python" / "main.py"],
     "cqlsh": [VENV_PYTHON, HERE / "cqlsh" / "main.py"],
-    "java": ["java", "-cp", f"{OUT / 'java' / 'classes'}:{OUT / 'java' / 'lib' / '*'}", "Main"],
     "go": [OUT / "go" / "v2"],
     "go-v1": [OUT / "go" / "v1"],
     "node": ["node", HERE / "node" / "main.js"],

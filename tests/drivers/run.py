@@ -29,7 +29,7 @@ def arguments():
     parser.add_argument("--contact", default="127.0.1.1:9042,127.0.1.2:9042,127.0.1.3:9042", help="every node of the cluster")
     parser.add_argument("--dc", default="dc1")
     parser.add_argument("--narrows", default=str(programs.ROOT / "target" / "debug" / "narrows"))
-    parser.add_argument("--at-once", type=int, default=3, help="programs that run at a time (they mostly wait for schema agreement)")
+    parser.add_argument("--at-once", type=int, default=4, help="programs that run at a time (they mostly wait for schema agreement)")
     parser.add_argument("--concurrent", type=int, default=5000)
     parser.add_argument("--wide-rows", type=int, default=100_000, help="of the partition of mode split")
     parser.add_argument("--no-vector", action="store_true", help="for Cassandra before 5.0")
