@@ -23,7 +23,7 @@ WELL_KNOWN = {
     "dc": {"subnet": "127.0.4", "nodes": 2, "dc_per_node": True, "heap": "512M"},
     "fault": {"subnet": "127.0.6", "nodes": 3, "heap": "512M"},
     "control": {"subnet": "127.0.7"},
-    "single": {"subnet": "127.0.10"},
+    "single": {"subnet": "127.0.11"},
 }
 
 
