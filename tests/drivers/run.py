@@ -152,8 +152,8 @@ def try_modes(settings):
             if mode != "direct":
                 proxies[mode] = proxy.Proxy(settings.narrows, mode, settings.contacts, settings.dc)
         planned = list(plan(settings))
-        yield from side_by_side([run for run in planned if run[0] not in ALONE], settings.at_once, proxies, settings)
-        yield from side_by_side([run for run in planned if run[0] in ALONE], 1, proxies, settings)
+        yield from side_by_side([one for one in planned if one[0] not in ALONE], settings.at_once, proxies, settings)
+        yield from side_by_side([one for one in planned if one[0] in ALONE], 1, proxies, settings)
     finally:
         ends = {mode: narrows.stop() for mode, narrows in proxies.items()}
     for mode, complaints in ends.items():

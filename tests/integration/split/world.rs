@@ -78,8 +78,8 @@ fn schema(keyspace: &str) -> Schema {
 }
 
 impl World {
-    /// On one node, with partitions of so many rows. What is said about statements and pages is the same on three nodes,
-    /// where it takes twice as long.
+    /// On one node, with partitions of so many rows. Statements and pages do not depend on the number of nodes, and on
+    /// three a test takes twice as long.
     pub(super) fn start(partitions: &[(i32, i32)]) -> Self {
         Self::with(partitions, &[], &[])
     }

@@ -1,7 +1,7 @@
 //! A keyspace of its own for each test, made directly on the cluster.
 //!
-//! Nobody drops it: with every dropped table Cassandra flushes all tables of the node, which took a fifth of the time of all
-//! tests. `make integration` takes the clusters down in the end.
+//! No test drops it, because Cassandra flushes every table of the node when one is dropped. `make integration` takes the
+//! clusters down in the end.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
