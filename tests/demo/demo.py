@@ -32,9 +32,9 @@ def start(world):
             "One ordinary node, with a table plant.reading ((sensor, day), ts) that nobody can change any more.")
     world.start_cassandra()
     readings.create(world.session(CASSANDRA))
-    heading(f"Starting Narrows before it, on {NARROWS[0]}:{NARROWS[1]}",
-            "The application's driver connects here instead, and nothing else changes. To be quick, partitions",
-            "are wide from 4 MiB here (64 MiB unless told) and guarded for 1 s: target/demo/narrows.toml.")
+    heading(f"Starting Narrows in front of it, on {NARROWS[0]}:{NARROWS[1]}",
+            "The application's driver connects here instead, and nothing else changes. To save time, the demo counts",
+            "partitions as wide from 4 MiB (default 64 MiB) and guards them for 1 s: target/demo/narrows.toml.")
     world.start_narrows()
     if "REDIS_URL" in os.environ:
         say("Layouts of splits are cached in the Redis of REDIS_URL.")
@@ -42,8 +42,8 @@ def start(world):
 
 def load(through):
     heading(f"Writing the readings of {DAY}, through Narrows",
-            "With that day's write times: a partition that may still be written is left as it is. In front of the",
-            f"rows of {VALVE} stand deletions, as in a queue, or after a clean-up.")
+            "They get write times of that day, because Narrows does not split a partition that is still written.",
+            f"Deletions come before the rows of {VALVE}, as in a queue or after a clean-up.")
     bar = Bar(f"{PUMP:<8}", PUMP_ROWS)
     readings.load_rows(through, PUMP, PUMP_ROWS, bar)
     bar.done(f"{PUMP_ROWS:,} rows of 1 KB")
@@ -69,8 +69,8 @@ def read(direct, through):
 
 def split(world):
     heading("Narrows has found both, and splits them",
-            "One by the size of its scan, one by its failure. Each is read whole and planned, guarded, copied cell by",
-            "cell with write times and expiries, and compared with the original: only an equal copy is ever read.")
+            "It found one by the size of a scan, the other by a failed read. It reads and plans each, guards it, copies it",
+            "cell by cell with write times and expiries, and compares: clients only ever read an equal copy.")
     narrows = world.narrows
     narrows.wait_until_found(PUMP, VALVE)
     narrows.show("splits", "watch", "--until-done")
@@ -83,7 +83,7 @@ def split(world):
 def prove(world, direct, through):
     narrows = world.narrows
     heading("Where the SELECT that failed is answered from now",
-            "Buckets hold living rows only, in the original's order, so that LIMIT and paging stop as early as there.")
+            "Buckets hold only live rows, in the original's order, so LIMIT and paging stop as early as on the original.")
     narrows.show("explain", NEWEST)
     heading("Every row, direct on Cassandra and through Narrows",
             "The driver compares all columns, write times and TTLs of both sides: an application sees no difference.")
@@ -130,14 +130,14 @@ def before_and_after(world, direct, through):
 
 
 def end(world):
-    heading("All was as told")
-    say("The originals are as they were; a rollback of a split is one command, and the original answers again.")
+    heading("Everything was as described")
+    say("The originals are unchanged. One command rolls a split back, and the original answers again.")
     if not world.keep:
-        say("Ending what was started; `make demo KEEP=1` leaves it running, to look around.")
+        say("Stopping Cassandra and Narrows; `make demo KEEP=1` leaves them running for you to look around.")
         return
     key = f"plant.reading \"'{PUMP}'\" \"'{DAY}'\""
     config = f"-c {world.narrows.config}"
-    say("It still runs, for you to look around:",
+    say("Cassandra and Narrows still run, for you to look around:",
         f"{BINARY} splits list {config}",
         f"{BINARY} splits show {key} {config}",
         f"{BINARY} splits rollback {key} {config}",
