@@ -15,10 +15,12 @@ const PASSING_ERRORS: [i32; 8] = [
 ];
 const ATTEMPTS: usize = 4;
 /// A full cache of prepared statements drops new ones again and again, until one was asked for often enough. Drivers then
-/// prepare it once more, too. What a node still does not keep is asked as a text; that must be rare, or it is our fault.
+/// prepare it once more, too.
 const UNPREPARED: i32 = 0x2500;
 const ATTEMPTS_TO_PREPARE: usize = 20;
-const UNPREPARED_SHARE: usize = 50;
+/// If a node still does not keep a statement, the question is asked as a text. That happened once in 3,000 pages at most.
+/// If it happens more often than once in this many pages, the proxy is at fault.
+const PAGES_PER_UNPREPARED: usize = 500;
 /// Of a description.
 const CHARACTERS_MAX: usize = 3000;
 
@@ -50,9 +52,9 @@ impl Answers {
         self.unprepared += other.unprepared;
     }
 
-    /// Whether nodes kept nearly all statements that both sides prepared.
+    /// Whether nodes kept nearly all statements.
     pub(crate) fn were_prepared(&self) -> bool {
-        self.unprepared <= self.pages / UNPREPARED_SHARE
+        self.unprepared <= self.pages / PAGES_PER_UNPREPARED
     }
 
     fn count(&mut self, rows: usize) {
