@@ -20,7 +20,7 @@ use crate::proxy::rights::record::Deed;
 use crate::rewrite::Reason;
 use crate::rewrite::bind::Key;
 use crate::rewrite::native::{NativeState, UNLIMITED};
-use crate::rewrite::state::PagingState;
+use crate::rewrite::state::{PagingState, StateError};
 
 impl SplitReader {
     pub(super) async fn answer(
@@ -28,8 +28,11 @@ impl SplitReader {
         request: &Envelope,
         read: &SplitRead,
     ) -> Result<Reply, Instead> {
-        let resumed = resumed(read)?;
+        let (resumed, is_same) = resumed(read)?;
         let instead = |fallback: Fallback| self.instead(fallback, request, resumed.as_ref());
+        if !is_same {
+            return Err(instead(Fallback::PagingState));
+        }
         let Some(wanted) = &read.wanted else {
             return Err(instead(Fallback::NotSplit));
         };
@@ -169,16 +172,25 @@ impl SplitReader {
 
 const OTHER_REQUEST: &str =
     "Invalid value for the paging state: it belongs to another statement or to other values";
-const DAMAGED: &str =
-    "Invalid value for the paging state: it is damaged, or from another version of Narrows";
+const OTHER_TABLE: &str = "Invalid value for the paging state: it belongs to another table";
+const DAMAGED: &str = "Invalid value for the paging state: it is damaged";
+const NEWER: &str = "Invalid value for the paging state: a later version of Narrows wrote it; upgrade this proxy, or start the scan again";
 const NOT_CONTINUED: &str = "Invalid value for the paging state: this protocol version cannot continue the scan; start it again";
 
-/// The position from which the request continues its scan.
-fn resumed(read: &SplitRead) -> Result<Option<PagingState>, Instead> {
-    match &read.state {
-        None => Ok(None),
-        Some(Ok(state)) if state.fingerprint == read.asked.fingerprint => Ok(Some(state.clone())),
-        Some(Ok(_)) => Err(Instead::Refuse(OTHER_REQUEST)),
-        Some(Err(_)) => Err(Instead::Refuse(DAMAGED)),
+/// The position from which the request continues its scan, and whether the split can continue it. Cassandra uses a
+/// position whatever the rest of the request says, so with another statement or other values the original continues.
+fn resumed(read: &SplitRead) -> Result<(Option<PagingState>, bool), Instead> {
+    let state = match &read.state {
+        None => return Ok((None, true)),
+        Some(Ok(state)) => state,
+        Some(Err(StateError::Damaged)) => return Err(Instead::Refuse(DAMAGED)),
+        Some(Err(StateError::Newer(_))) => return Err(Instead::Refuse(NEWER)),
+    };
+    let is_same = state.fingerprint == read.asked.fingerprint;
+    match state.table {
+        // Format 1 does not tell another statement from another table.
+        None if !is_same => Err(Instead::Refuse(OTHER_REQUEST)),
+        Some(table) if table != read.asked.table => Err(Instead::Refuse(OTHER_TABLE)),
+        _ => Ok((Some(state.clone()), is_same && !state.is_extended)),
     }
 }

@@ -22,7 +22,7 @@ pub(super) enum Instead {
     Original(Fallback),
     /// The original continues the scan. It gets this request, with a native paging state.
     GoOn(Fallback, Envelope),
-    /// The paging state belongs to another request, or is damaged.
+    /// The paging state belongs to another table, or is damaged.
     Refuse(&'static str),
 }
 
@@ -54,9 +54,11 @@ pub(in crate::proxy) enum Fallback {
     Columns,
     /// The reply is too large, or too little of the shared memory is left.
     Size,
+    /// The paging state is of another statement or other values, or a later version of Narrows wrote it.
+    PagingState,
 }
 
-const LABELS: [&str; 10] = [
+const LABELS: [&str; 11] = [
     "not_split",
     "doubt",
     "right",
@@ -67,6 +69,7 @@ const LABELS: [&str; 10] = [
     "unexpected",
     "columns",
     "size",
+    "paging_state",
 ];
 
 impl Fallback {
@@ -82,6 +85,7 @@ impl Fallback {
             Self::Unexpected => 7,
             Self::Columns => 8,
             Self::Size => 9,
+            Self::PagingState => 10,
         }
     }
 }
@@ -97,7 +101,7 @@ pub(in crate::proxy) struct SplitMetrics {
     pub(super) answered: Counter,
     /// Scans that began on a split and continued at the original.
     pub(super) went_on: Counter,
-    /// Paging states that did not belong to their request.
+    /// Paging states that were damaged, or of another table.
     pub(super) refused: Counter,
     fallbacks: [Counter; LABELS.len()],
     not_rewritten: [Counter; Reason::ALL.len()],

@@ -178,6 +178,8 @@ impl Reading<'_> {
             limit_left: filling.limit_left,
             partition_limit_left: filling.partition_left,
             fingerprint: self.asked.fingerprint,
+            table: Some(self.asked.table),
+            is_extended: false,
         }
     }
 

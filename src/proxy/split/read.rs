@@ -60,8 +60,10 @@ pub(super) struct Asked {
     pub(super) result_metadata_id: Option<Vec<u8>>,
     /// As the client sent it: a `[bytes map]`.
     pub(super) custom_payload: Option<Vec<u8>>,
-    /// Tells scans apart: a paging state is valid only for its own statement and values.
+    /// Tells scans apart: only a request with the same statement and values continues on the split.
     pub(super) fingerprint: u64,
+    /// Tells tables apart: a paging state is valid only for its own table.
+    pub(super) table: u64,
 }
 
 impl Asked {
@@ -88,6 +90,7 @@ impl Asked {
             result_metadata_id: result_metadata_id.map(<[u8]>::to_vec),
             custom_payload: has_payload.then(|| asking.body[..before].to_vec()),
             fingerprint: fingerprint(asking.source.text(), table, parameters),
+            table: table_fingerprint(table),
         })
     }
 }
@@ -105,5 +108,13 @@ fn fingerprint(text: &str, table: &TableName, parameters: &Parameters<'_>) -> u6
             Value::Unset => bytes.put_int(-2),
         }
     }
+    XxHash3_64::oneshot(&bytes)
+}
+
+/// Of its name: to Cassandra, a table that was dropped and created again is the same as well.
+fn table_fingerprint(table: &TableName) -> u64 {
+    let mut bytes = Vec::new();
+    bytes.put_long_string(&table.keyspace);
+    bytes.put_long_string(&table.table);
     XxHash3_64::oneshot(&bytes)
 }
