@@ -128,7 +128,8 @@ impl Statement {
         found
     }
 
-    /// After a schema change no node has the statement any more, and clients may know outdated columns.
+    /// After a schema change no node has the statement any more, and clients may know outdated columns. Called before a
+    /// PREPARE is sent as well: the node describes the statement by this schema or a later one.
     pub(super) fn forget_if_altered(&self, schema: &Arc<TableSchema>) {
         let same = |before: &Arc<TableSchema>| Arc::ptr_eq(before, schema);
         if !self.schema.load().as_ref().is_some_and(same) {
@@ -159,9 +160,19 @@ impl Statement {
                 told.store(before.load(Ordering::Relaxed), Ordering::Relaxed);
             }
         }
-        if self.told(version) == before.told(version) || before.told(version) == 0 {
+        let same_columns = self.told(version) == before.told(version) || before.told(version) == 0;
+        if same_columns && self.has_schema_of(before) {
             self.nodes
                 .fetch_or(before.nodes.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the nodes of both were counted for the same schema.
+    fn has_schema_of(&self, other: &Self) -> bool {
+        match (&*self.schema.load(), &*other.schema.load()) {
+            (Some(schema), Some(other)) => Arc::ptr_eq(schema, other),
+            (None, None) => true,
+            _ => false,
         }
     }
 
@@ -271,6 +282,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::table::ColumnRow;
 
     fn statement(text: &str) -> Statement {
         Statement::new(Shape::Other, text, None)
@@ -328,6 +340,42 @@ mod tests {
         assert!(!found().was_told(Version::V3, b"old"));
         registry.insert((b"id", b"new"), Version::V4, statement("a"), two);
         assert!(found().was_told(Version::V4, b"new") && !found().was_told(Version::V4, b"old"));
+        assert!(!found().is_on(one) && found().is_on(two));
+    }
+
+    fn schema() -> Arc<TableSchema> {
+        let key = ColumnRow {
+            name: "k".to_owned(),
+            kind: "partition_key".to_owned(),
+            position: 0,
+            clustering_order: "none".to_owned(),
+            cql_type: "int".to_owned(),
+        };
+        let schema = TableSchema::from_rows("ks", "t", vec![key], Vec::new(), Vec::new());
+        Arc::new(schema.expect("a table"))
+    }
+
+    /// Otherwise each PREPARE of a client would be followed by one of our own.
+    #[test]
+    fn what_was_prepared_under_a_schema_stays_on_its_node_until_the_next() {
+        let registry = Registry::new(3);
+        let (one, two) = (node(&registry, 1), node(&registry, 2));
+        let (before, after) = (schema(), schema());
+        let prepare = |schema: &Arc<TableSchema>, node| {
+            let statement = statement("a");
+            statement.forget_if_altered(schema);
+            registry.insert((b"id", b"c"), Version::V4, statement, node);
+        };
+        let found = || registry.get(b"id").expect("inserted");
+        prepare(&before, one);
+        found().forget_if_altered(&before);
+        assert!(found().is_on(one));
+        prepare(&before, two);
+        assert!(found().is_on(one) && found().is_on(two));
+        found().forget_if_altered(&after);
+        assert!(!found().is_on(one) && !found().is_on(two));
+        prepare(&before, one);
+        prepare(&after, two);
         assert!(!found().is_on(one) && found().is_on(two));
     }
 

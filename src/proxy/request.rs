@@ -260,6 +260,9 @@ impl Session {
             statement.concern = Arc::new(self.wire.concern(touches(&text), named));
             statement.names_in = self.wire.keyspace_of_names(named);
         }
+        if let Some(watching) = &self.watching {
+            watching.forget_if_altered(&statement);
+        }
         let pending = Pending::Prepare(Box::new(statement), named.is_some());
         Ok(Decision::Watch(pending))
     }

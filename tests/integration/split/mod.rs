@@ -5,6 +5,7 @@ mod faults;
 mod invalidated;
 mod lines;
 mod page_bytes;
+mod prepared;
 mod scan;
 mod scans;
 mod shapes;
