@@ -30,6 +30,9 @@ pub(super) enum Taken {
     Refuse(Refusal),
     /// The session's node does not have these statements yet. Prepare them there, then judge the request again.
     PrepareFirst(Vec<Arc<Statement>>),
+    /// A USE, and reads that were taken before it depend on the connection's keyspace. Wait until they are answered or
+    /// forwarded, then judge the USE again.
+    Use,
     /// The request writes, and the knowledge about splits is stale. Wait for a refresh, then judge the request again.
     HoldWrite(Stale, Held),
     /// The request writes partitions that might be guarded or split. Retire these splits first.

@@ -33,6 +33,7 @@ mod rights;
 mod session;
 mod sessions;
 mod shared;
+mod short_names;
 mod sight;
 mod source;
 mod split;

@@ -21,7 +21,7 @@ use crate::rewrite::pageable::Pageable;
 use crate::rewrite::written::Written;
 use crate::rewrite::{Readable, Reason};
 use crate::schema::TableSchema;
-use crate::statement::Shape;
+use crate::statement::{Shape, touches};
 
 /// Maximum size of all texts together, whatever their number.
 const TEXT_BYTES_MAX: usize = 64 << 20;
@@ -45,10 +45,9 @@ pub struct Statement {
     pub id: Box<[u8]>,
     pub shape: Shape,
     pub text: String,
-    /// The keyspace of its unqualified names.
+    /// The keyspace of its unqualified names. `None` if there is none, or if it is uncertain because a USE on the same
+    /// connection may have come in between.
     pub keyspace: Option<String>,
-    /// The same keyspace. `None` if it is uncertain, because a USE on the same connection may have come in between.
-    pub(super) names_in: Option<String>,
     /// The tables that it touches. `Nothing` in a plain relay.
     pub(super) concern: Arc<Concern>,
     /// What it means for the schema that its table had when it was last executed.
@@ -86,7 +85,6 @@ impl Statement {
             shape,
             text: text.to_owned(),
             keyspace: keyspace.map(str::to_owned),
-            names_in: keyspace.map(str::to_owned),
             concern: Arc::new(Concern::Nothing),
             understood: ArcSwapOption::empty(),
             pageable: OnceLock::new(),
@@ -94,6 +92,13 @@ impl Statement {
             nodes: AtomicU64::new(0),
             used: AtomicBool::new(false),
         }
+    }
+
+    /// A USE was sent before the reply to the PREPARE: the statement may be of that keyspace, even if a further USE has
+    /// changed it back by the time the reply arrives.
+    pub(super) fn unsettle(&mut self) {
+        self.keyspace = None;
+        self.concern = Arc::new(Concern::new(touches(&self.text), None));
     }
 
     /// How a split answers the statement, if one can. Computed once per schema.
@@ -121,7 +126,7 @@ impl Statement {
             schema: schema.clone(),
             readable: Readable::parse(&self.text, schema).map(Arc::new),
             keyed: Keyed::parse(&self.text, schema).map(Arc::new),
-            written: Written::parse(&self.text, self.names_in.as_deref(), schema).map(Arc::new),
+            written: Written::parse(&self.text, self.keyspace.as_deref(), schema).map(Arc::new),
         };
         let found = part(&understood);
         self.understood.store(Some(Arc::new(understood)));
@@ -377,6 +382,17 @@ mod tests {
         prepare(&before, one);
         prepare(&after, two);
         assert!(!found().is_on(one) && found().is_on(two));
+    }
+
+    #[test]
+    fn a_use_behind_a_prepare_makes_its_keyspace_uncertain() {
+        let mut write = Statement::new(Shape::Other, "INSERT INTO t (k) VALUES (1)", Some("a"));
+        write.concern = Arc::new(Concern::new(touches(&write.text), Some("a")));
+        let certain = write.concern.clone();
+        write.unsettle();
+        assert_eq!(write.keyspace, None);
+        assert_ne!(write.concern, certain);
+        assert!(write.concern.is_write());
     }
 
     #[test]

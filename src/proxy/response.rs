@@ -2,9 +2,7 @@
 
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
 
-use super::concern::Concern;
 use super::held::Held;
 use super::late::in_flight::{InFlight, Replied};
 use super::pending::Pending;
@@ -19,7 +17,6 @@ use crate::protocol::response::{self, event, result, supported};
 use crate::protocol::segment::Format;
 use crate::protocol::types::Cursor;
 use crate::protocol::{Compression, Header, ProtocolError};
-use crate::statement::touches;
 
 /// Why a reply was taken out of the stream.
 pub(super) enum TakenReply {
@@ -87,8 +84,8 @@ impl Session {
         drop(all);
         match pending {
             Some(pending) if !passes => Verdict::Take(TakenReply::Pending(pending)),
-            Some(Pending::Prepare(statement, is_named)) => {
-                self.learn_prepared(view, *statement, is_named);
+            Some(Pending::Prepare(statement, _)) => {
+                self.learn_prepared(view, *statement);
                 Verdict::Forward
             }
             Some(Pending::Use) => {
@@ -117,13 +114,7 @@ impl Session {
         }
     }
 
-    fn learn_prepared(&self, view: View<'_>, mut statement: Statement, is_named: bool) {
-        // Upstream may have run a later USE before the PREPARE.
-        let is_certain = is_named || self.wire.keyspace_of_names(None) == statement.names_in;
-        if self.watching.is_some() && !is_certain {
-            statement.names_in = None;
-            statement.concern = Arc::new(Concern::new(touches(&statement.text), None));
-        }
+    fn learn_prepared(&self, view: View<'_>, statement: Statement) {
         if let Ok(Some(prepared)) = result::prepared(view.header, view.body) {
             let Wire { proxy, node, .. } = &*self.wire;
             let version = self.wire.version.get();

@@ -62,7 +62,7 @@ pub(super) enum Ending {
 pub(super) enum Acted {
     /// It is answered, or a task beside the loop answers it.
     Done,
-    /// Its statements are prepared now.
+    /// Its statements are prepared now, or the reads that a USE had to wait for are over.
     JudgeAgain(Envelope),
 }
 
@@ -173,7 +173,7 @@ impl Session {
     }
 
     /// Acts on a request that was taken out of the stream. The requests behind it wait only while its statements are
-    /// prepared.
+    /// prepared, or while a USE waits for reads before it to be forwarded.
     async fn take_request(
         self: &Rc<Self>,
         mut request: Envelope,
@@ -208,6 +208,10 @@ impl Session {
                 Ok(()) => return Ok(Acted::JudgeAgain(request)),
                 Err(id) => Err((stream, Refusal::unprepared(&id))),
             },
+            Taken::Use => {
+                self.wire.short_names.none_left().await;
+                return Ok(Acted::JudgeAgain(request));
+            }
             Taken::HoldWrite(stale, held) => self.hold_write(request, stale, held),
             Taken::LateWrite(late) => {
                 self.watched(|watching| watching.writes.begin(request, *late));

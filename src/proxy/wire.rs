@@ -19,6 +19,7 @@ use super::metrics::Close;
 use super::pending::Pending;
 use super::prepared::NodeBit;
 use super::shared::Proxy;
+use super::short_names::ShortNames;
 use super::topology::Presented;
 use crate::protocol::deframer::Framing;
 use crate::protocol::header::{Envelope, RESPONSE_BIT, Version, opcode};
@@ -42,6 +43,7 @@ pub(super) struct Wire {
     pub(super) framing: Cell<Framing>,
     pub(super) stage: Cell<Stage>,
     pub(super) keyspace: RefCell<Option<String>>,
+    pub(super) short_names: Rc<ShortNames>,
     pub(super) pending: RefCell<HashMap<i16, Pending>>,
     pub(super) requests: Cell<u64>,
     pub(super) replies: Cell<u64>,
@@ -85,6 +87,7 @@ impl Wire {
             framing: Cell::new(Framing::Bare(None)),
             stage: Cell::new(Stage::Opening),
             keyspace: RefCell::default(),
+            short_names: Rc::default(),
             pending: RefCell::default(),
             requests: Cell::new(0),
             replies: Cell::new(0),

@@ -58,9 +58,16 @@ impl SplitReader {
             deadline: reading::deadline(readable),
         };
         reading.restart_if_unpaged();
-        let result = match keys.as_slice() {
-            [key] => self.one_key(watched, key, &reading).await,
-            _ => self.several_keys(watched, &reading).await,
+        let from_splits = async {
+            match keys.as_slice() {
+                [key] => self.one_key(watched, key, &reading).await,
+                _ => self.several_keys(watched, &reading).await,
+            }
+        };
+        let result = tokio::select! {
+            biased;
+            () = read.hurried() => Err(Fallback::Use.into()),
+            result = from_splits => result,
         };
         result.map_err(|instead_of| match instead_of {
             Instead::Original(fallback) => instead(fallback),

@@ -13,6 +13,7 @@ use crate::protocol::request::parameters::Parameters;
 use crate::proxy::decision::{Decision, Taken};
 use crate::proxy::held::Held;
 use crate::proxy::pending::Pending;
+use crate::proxy::short_names::ShortRead;
 use crate::proxy::sight::Sight;
 use crate::proxy::source::{Asking, Source};
 use crate::proxy::wire::Stage;
@@ -73,14 +74,12 @@ impl SplitReader {
             let goes_on = state.is_some();
             return Ok(goes_on.then(|| Decision::overloaded("reads of split partitions")));
         };
-        let needs_keyspace = asking.source.is_text() && parameters.keyspace.is_none();
+        let is_short = asking.anywhere.is_some();
         Ok(Some(Decision::Take(Taken::SplitRead(Box::new(
             SplitRead {
                 asked: Asked::new(self.wire.version.get(), asking, table, parameters)?,
                 wanted,
-                keyspace: needs_keyspace
-                    .then(|| self.wire.keyspace.borrow().clone())
-                    .flatten(),
+                short: is_short.then(|| ShortRead::begin(&self.wire.short_names)),
                 state,
                 cut,
                 sight,

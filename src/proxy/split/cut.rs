@@ -10,6 +10,7 @@ use crate::protocol::deframer::View;
 use crate::protocol::header::{Envelope, Header, flag, opcode};
 use crate::protocol::request::parameters::Parameters;
 use crate::protocol::response;
+use crate::proxy::short_names::ShortRead;
 use crate::proxy::sight::Sight;
 use crate::proxy::source::Asking;
 use crate::rewrite::rows::{Page, join};
@@ -54,13 +55,16 @@ impl SplitReader {
         self: &Rc<Self>,
         request: Envelope,
         cut: Cut,
-        sight: Option<Sight>,
+        (sight, short): (Option<Sight>, Option<ShortRead>),
     ) {
-        let (head, body) = match self.read_pieces(&request, cut).await {
+        let pieces = self.read_pieces(&request, cut, short.as_ref()).await;
+        let (head, body) = match pieces {
             Some(Piece::Page(flags, body)) => ((flags, opcode::RESULT), body),
             Some(Piece::Error(Envelope { header, body })) => ((header.flags, header.opcode), body),
             None => return self.wire.forward(&request).await,
         };
+        // No further piece is sent, so a USE need not wait.
+        drop(short);
         if let Some(sight) = sight {
             self.look(&sight, head, &body);
         }
@@ -85,7 +89,12 @@ impl SplitReader {
     }
 
     /// `None`: upstream is gone, or sent something unexpected.
-    async fn read_pieces(self: &Rc<Self>, request: &Envelope, cut: Cut) -> Option<Piece> {
+    async fn read_pieces(
+        self: &Rc<Self>,
+        request: &Envelope,
+        cut: Cut,
+        short: Option<&ShortRead>,
+    ) -> Option<Piece> {
         let version = self.wire.version.get();
         let parameters = page::parameters(version, request)?;
         let mut state = parameters.paging_state.map(<[u8]>::to_vec);
@@ -109,7 +118,10 @@ impl SplitReader {
             read.add(rows, page.row_count, page.rows.len());
             state = page.paging_state.map(<[u8]>::to_vec);
             messages.push(message.rest().to_vec());
-            if state.is_none() || read.rows >= cut.page_rows || read.bytes >= cut.bytes_max {
+            // Behind a USE the next piece would be of another table. The page may end here as well as anywhere.
+            let is_hurried = short.is_some_and(ShortRead::is_hurried);
+            let is_full = read.rows >= cut.page_rows || read.bytes >= cut.bytes_max;
+            if state.is_none() || is_full || is_hurried {
                 let (flags, body) = warnings.before(version, join(&messages)?);
                 return Some(Piece::Page(flags, body));
             }

@@ -56,9 +56,11 @@ pub(in crate::proxy) enum Fallback {
     Size,
     /// The paging state is of another statement or other values, or a later version of Narrows wrote it.
     PagingState,
+    /// The client sent a USE, which may change the meaning of the statement.
+    Use,
 }
 
-const LABELS: [&str; 11] = [
+const LABELS: [&str; 12] = [
     "not_split",
     "doubt",
     "right",
@@ -70,6 +72,7 @@ const LABELS: [&str; 11] = [
     "columns",
     "size",
     "paging_state",
+    "use",
 ];
 
 impl Fallback {
@@ -86,6 +89,7 @@ impl Fallback {
             Self::Columns => 8,
             Self::Size => 9,
             Self::PagingState => 10,
+            Self::Use => 11,
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::protocol::request::{self, execute};
 use crate::protocol::types::{Value, Write};
 use crate::proxy::budget::Reserved;
 use crate::proxy::held::Held;
+use crate::proxy::short_names::ShortRead;
 use crate::proxy::sight::Sight;
 use crate::proxy::source::{Asking, Source};
 use crate::rewrite::Readable;
@@ -26,8 +27,8 @@ pub(in crate::proxy) struct SplitRead {
     pub(super) asked: Asked,
     /// The partitions to read, if a split may answer.
     pub(super) wanted: Option<Wanted>,
-    /// The connection's keyspace, if the statement needs one.
-    pub(super) keyspace: Option<String>,
+    /// The statement names its table without a keyspace.
+    pub(super) short: Option<ShortRead>,
     /// The position of the scan that the request continues, if the scan began on a split.
     pub(super) state: Option<Result<PagingState, StateError>>,
     /// The size limit for a page of the original.
@@ -37,6 +38,16 @@ pub(in crate::proxy) struct SplitRead {
     /// Memory for the request itself. Rows are counted as they arrive.
     pub(super) _bytes: Reserved,
     pub(super) _held: Held,
+}
+
+impl SplitRead {
+    /// Ends when the read must be forwarded now or never, because a USE waits behind it.
+    pub(super) async fn hurried(&self) {
+        match &self.short {
+            Some(short) => short.hurried().await,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 /// The statement with its values, and the partitions that they name.

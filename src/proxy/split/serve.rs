@@ -7,7 +7,6 @@ use super::read::SplitRead;
 use super::reader::SplitReader;
 use crate::protocol::header::{Envelope, opcode};
 use crate::protocol::response::error::{self, ErrorCode};
-use crate::proxy::decision::KEYSPACE_CHANGED;
 use crate::proxy::pending::Pending;
 
 impl SplitReader {
@@ -18,7 +17,7 @@ impl SplitReader {
             .begin_beside(async move { reader.serve(request, read).await });
     }
 
-    async fn serve(self: &Rc<Self>, request: Envelope, read: SplitRead) {
+    async fn serve(self: &Rc<Self>, request: Envelope, mut read: SplitRead) {
         let metrics = &self.wire.proxy.metrics.split;
         if read.wanted.is_none() && read.state.is_none() {
             return self.send_to_original(request, read).await;
@@ -26,6 +25,8 @@ impl SplitReader {
         match self.answer(&request, &read).await {
             Ok(Reply { flags, body }) => {
                 metrics.answered.increment(1);
+                // A client that reads slowly does not hold up its own USE.
+                drop(read.short.take());
                 self.wire
                     .answer(&request, (flags, opcode::RESULT), body)
                     .await;
@@ -41,6 +42,7 @@ impl SplitReader {
             }
             Err(Instead::Refuse(text)) => {
                 metrics.refused.increment(1);
+                drop(read.short.take());
                 let body = error::encode(ErrorCode::Protocol, text);
                 self.wire.answer(&request, (0, opcode::ERROR), body).await;
             }
@@ -48,13 +50,9 @@ impl SplitReader {
     }
 
     async fn send_to_original(self: &Rc<Self>, request: Envelope, read: SplitRead) {
-        // A USE since then would change what the statement means.
-        if read.keyspace.is_some() && *self.wire.keyspace.borrow() != read.keyspace {
-            let body = error::encode(ErrorCode::Overloaded, KEYSPACE_CHANGED);
-            return self.wire.answer(&request, (0, opcode::ERROR), body).await;
-        }
         if let Some(cut) = read.cut {
-            return self.answer_cut(request, cut, read.sight).await;
+            let rest = (read.sight, read.short);
+            return self.answer_cut(request, cut, rest).await;
         }
         if let Some(sight) = read.sight {
             let mut pending = self.wire.pending.borrow_mut();

@@ -3,6 +3,7 @@
 
 mod faults;
 mod invalidated;
+mod keyspaces;
 mod lines;
 mod page_bytes;
 mod prepared;
