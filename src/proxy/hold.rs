@@ -71,7 +71,7 @@ impl Session {
                     Taken::Refuse(Refusal::held(ErrorCode::Overloaded, still.refusal(known)))
                 }
                 Taken::PrepareFirst(statements) => {
-                    let prepared = self.wire.prepare_upstream(statements);
+                    let prepared = self.wire.prepare_upstream(statements, &self.pool);
                     match timeout(HELD_PATIENCE, prepared).await {
                         Ok(Ok(())) => continue,
                         Ok(Err(id)) => Taken::Refuse(Refusal::unprepared(&id)),

@@ -35,6 +35,8 @@ pub(super) struct Session {
     pub(super) rights: Rc<Rights>,
     /// `None` in a plain relay.
     pub(super) watching: Option<Watching>,
+    /// Our own connections of this thread.
+    pub(super) pool: Rc<Pool>,
     /// The stream of the client's first request.
     first_stream: i16,
     /// A reply is on its way to the client, in part or in whole.
@@ -71,7 +73,9 @@ impl Session {
         let rights = Rights::new(wire.proxy.config.upstream.shared_identity);
         let wide_row = wire.proxy.wide_row.as_ref();
         Rc::new(Self {
-            watching: wide_row.map(|wide_row| Watching::new(wide_row, &wire, &rights, pool)),
+            watching: wide_row
+                .map(|wide_row| Watching::new(wide_row, &wire, &rights, pool.clone())),
+            pool,
             wire,
             rights,
             first_stream,
@@ -204,10 +208,12 @@ impl Session {
         let stream = request.header.stream;
         let refusal = match taken {
             Taken::Refuse(refusal) => Err((stream, refusal)),
-            Taken::PrepareFirst(statements) => match self.wire.prepare_upstream(statements).await {
-                Ok(()) => return Ok(Acted::JudgeAgain(request)),
-                Err(id) => Err((stream, Refusal::unprepared(&id))),
-            },
+            Taken::PrepareFirst(statements) => {
+                match self.wire.prepare_upstream(statements, &self.pool).await {
+                    Ok(()) => return Ok(Acted::JudgeAgain(request)),
+                    Err(id) => Err((stream, Refusal::unprepared(&id))),
+                }
+            }
             Taken::Use => {
                 self.wire.short_names.none_left().await;
                 return Ok(Acted::JudgeAgain(request));

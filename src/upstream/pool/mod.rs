@@ -36,7 +36,7 @@ use crate::config::Credentials;
 use crate::protocol::header::Version;
 use crate::protocol::request::query;
 use crate::protocol::response::error::{ErrorCode, ReadFailure, read_failure};
-use crate::protocol::{ProtocolError, opcode};
+use crate::protocol::{Envelope, ProtocolError, opcode};
 
 /// Maximum number of statements that one thread remembers.
 const STATEMENTS_MAX: usize = 1000;
@@ -322,6 +322,25 @@ impl Pool {
             .map_err(|source| PoolError::Protocol { address, source })?;
         link.learn(&prepared.id);
         Ok(self.statements.borrow_mut().remember(prepared))
+    }
+
+    /// Prepares a client's statement on one node. Returns the node's reply, whatever it is.
+    pub async fn prepare_in(
+        &self,
+        address: SocketAddr,
+        text: &str,
+        keyspace: &str,
+        within: Duration,
+    ) -> Result<Envelope, PoolError> {
+        let (node, deadline) = (self.node(address), after(within));
+        let link = match node.link() {
+            None if node.is_resting() => None,
+            _ => node.opened(&self.config, deadline).await,
+        };
+        let link = link.ok_or(PoolError::Unreachable)?;
+        self.config.metrics.prepares.increment(1);
+        let body = query::encode_prepare(Version::V5, text, Some(keyspace));
+        link.ask((0, opcode::PREPARE), body, deadline).await
     }
 
     fn count_execute(&self, address: SocketAddr) {

@@ -144,7 +144,7 @@ impl Pool {
         candidates.into_iter().filter(is_local).collect()
     }
 
-    fn node(&self, address: SocketAddr) -> Rc<Node> {
+    pub(super) fn node(&self, address: SocketAddr) -> Rc<Node> {
         let mut nodes = self.nodes.borrow_mut();
         let node = nodes.entry(address);
         node.or_insert_with(|| Node::new(address)).clone()
