@@ -14,7 +14,7 @@ use crate::proxy::short_names::ShortRead;
 use crate::proxy::sight::Sight;
 use crate::proxy::source::Asking;
 use crate::rewrite::rows::{Page, join};
-use crate::rewrite::warnings::Warnings;
+use crate::rewrite::warnings::{Quoted, Warnings, of_original};
 
 /// Rows of the first piece: few enough that even very large rows do no harm.
 const FIRST_ROWS: u32 = 16;
@@ -98,6 +98,12 @@ impl SplitReader {
         let version = self.wire.version.get();
         let parameters = page::parameters(version, request)?;
         let mut state = parameters.paging_state.map(<[u8]>::to_vec);
+        // A piece is a page of the client's own statement.
+        let quoted = Quoted {
+            table: "",
+            page_size: parameters.page_size,
+            keys: None,
+        };
         let (mut messages, mut warnings) = (Vec::new(), Warnings::default());
         let mut read = Read::default();
         loop {
@@ -113,7 +119,8 @@ impl SplitReader {
             }
             let parts = response::warnings_and_message(reply.header, &reply.body);
             let (texts, message) = parts.ok()?;
-            warnings.add(texts.into_iter().map(str::to_owned).collect());
+            let texts = texts.into_iter().map(str::to_owned).collect();
+            warnings.add(of_original(texts, &quoted));
             let page = Page::read(message.rest())?;
             read.add(rows, page.row_count, page.rows.len());
             state = page.paging_state.map(<[u8]>::to_vec);

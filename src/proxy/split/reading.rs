@@ -11,6 +11,7 @@ use super::reader::SplitReader;
 use crate::rewrite::bind::{Bound, Key, Limits};
 use crate::rewrite::readable::{Answer, Readable};
 use crate::rewrite::state::PagingState;
+use crate::rewrite::warnings::Quoted;
 use crate::wide_row::layout::Layout;
 
 /// Time limit of the whole read: most drivers time out after ten seconds or more.
@@ -74,6 +75,15 @@ impl Reading<'_> {
     /// How long preparing a sub-statement may take.
     pub(super) fn prepare_patience(&self) -> Duration {
         self.left().min(SUB_READ_ROWS_PATIENCE)
+    }
+
+    /// What warnings quote of the request.
+    pub(super) fn quoted(&self) -> Quoted<'_> {
+        Quoted {
+            table: &self.readable.schema.table,
+            page_size: self.asked.page_size,
+            keys: Some(self.keys.len()),
+        }
     }
 
     /// `None`: all rows at once.

@@ -14,6 +14,7 @@ use crate::rewrite::bounds;
 use crate::rewrite::native::{Mark, NativeState, UNLIMITED};
 use crate::rewrite::render::{From, SubStatement, key_values};
 use crate::rewrite::rows::Page;
+use crate::rewrite::warnings;
 use crate::schema::names::PartitionKey;
 use crate::upstream::pool::{PoolError, Prepared, SubRead};
 
@@ -120,7 +121,15 @@ impl<'a> Partition<'a> {
             .execute(&self.prepared, &request, &route, self.reading.patience())
             .await
             .map_err(fallback)?;
-        SubPage::read(reply.body, reply.warnings).ok_or_else(|| Fallback::Unexpected.into())
+        let warnings = match &self.source {
+            Source::Split(layout) => warnings::of_bucket(
+                reply.warnings,
+                &layout.split_table,
+                &self.reading.quoted(),
+            ),
+            Source::Original => Vec::new(),
+        };
+        SubPage::read(reply.body, warnings).ok_or_else(|| Fallback::Unexpected.into())
     }
 
     async fn read_original(&self, place: &Place, page_size: i32) -> Result<SubPage, Instead> {
@@ -142,6 +151,7 @@ impl<'a> Partition<'a> {
         let parts = response::warnings_and_message(reply.header, &reply.body);
         let (warnings, message) = parts.map_err(|_| Fallback::Unexpected)?;
         let warnings = warnings.into_iter().map(str::to_owned).collect();
+        let warnings = warnings::of_original(warnings, &self.reading.quoted());
         SubPage::read(message.rest().to_vec(), warnings).ok_or_else(|| Fallback::Unexpected.into())
     }
 

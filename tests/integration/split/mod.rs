@@ -12,6 +12,7 @@ mod scans;
 mod shapes;
 mod states;
 mod tables;
+mod warnings;
 mod world;
 mod written;
 
