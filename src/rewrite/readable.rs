@@ -104,6 +104,12 @@ impl Readable {
         })
     }
 
+    /// The last column of the partition key that has an `IN`. Neighbouring keys mostly differ only there.
+    pub(super) fn in_column(&self) -> Option<usize> {
+        let is_in = |part: &KeyPart| matches!(part, KeyPart::In(_));
+        self.key.iter().rposition(is_in)
+    }
+
     /// Whether a relation restricts a partition key column.
     pub(super) fn is_of_key(&self, relation: &Relation) -> bool {
         match &relation.kind {

@@ -145,36 +145,68 @@ impl SplitReader {
         }
     }
 
-    /// Reads each key on its own, as Cassandra does for `IN`: split ones from their buckets, the others from the
-    /// original.
+    /// Reads split keys from their buckets and the others from the original, in the order of the keys.
     async fn several_keys(
         self: &Rc<Self>,
         watched: &Watched,
         reading: &Reading<'_>,
     ) -> Result<Reply, Instead> {
-        let lookup = &self.wide_row.lookup;
-        let find = async |key: &Key| {
-            let might = watched.might_be_split(&Target::key(key.key.bytes()));
-            match might {
-                true => lookup.find(watched, &key.key).await,
-                false => LookupAnswer::NotSplit,
-            }
+        let find = async |key: &Key| match might_be_split(watched, key) {
+            true => self.wide_row.lookup.find(watched, &key.key).await,
+            false => LookupAnswer::NotSplit,
         };
         let standings = futures::future::join_all(reading.keys.iter().map(find));
-        let (standings, ()) = tokio::try_join!(async { Ok(standings.await) }, self.prove(reading))?;
+        let guess = self.guess(watched, reading.keys).await;
+        // As with one key, what is remembered is most likely still true.
+        let early = async {
+            match &guess {
+                Some(sources) => Some(reading.read(sources).await),
+                None => None,
+            }
+        };
+        let (standings, (), early) =
+            tokio::try_join!(async { Ok(standings.await) }, self.prove(reading), async {
+                Ok(early.await)
+            },)?;
         let source = |standing: LookupAnswer| match standing {
             LookupAnswer::Split(layout) => Source::Split(layout),
             LookupAnswer::NotSplit | LookupAnswer::Doubt(_) => Source::Original,
         };
         let sources: Vec<Source> = standings.into_iter().map(source).collect();
-        let none_split = !sources
-            .iter()
-            .any(|source| matches!(source, Source::Split(_)));
-        if none_split && reading.resumed.is_none() {
+        if !has_split(&sources) && reading.resumed.is_none() {
             return Err(Fallback::NotSplit.into());
+        }
+        if let (Some(guess), Some(early)) = (guess, early)
+            && guess.iter().zip(&sources).all(|(a, b)| a.is_same(b))
+        {
+            return early;
         }
         reading.read(&sources).await
     }
+
+    /// The sources as of the last look-ups. `None`: not all are remembered, or no key is split.
+    async fn guess(&self, watched: &Watched, keys: &[Key]) -> Option<Vec<Source>> {
+        let mut sources = Vec::with_capacity(keys.len());
+        for key in keys {
+            sources.push(match might_be_split(watched, key) {
+                true => {
+                    let layout = self.wide_row.lookup.remembered(watched, &key.key).await;
+                    Source::Split(layout?)
+                }
+                false => Source::Original,
+            });
+        }
+        has_split(&sources).then_some(sources)
+    }
+}
+
+fn might_be_split(watched: &Watched, key: &Key) -> bool {
+    watched.might_be_split(&Target::key(key.key.bytes()))
+}
+
+fn has_split(sources: &[Source]) -> bool {
+    let mut sources = sources.iter();
+    sources.any(|source| matches!(source, Source::Split(_)))
 }
 
 const OTHER_REQUEST: &str =

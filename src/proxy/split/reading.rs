@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::fallback::Fallback;
 use super::read::Asked;
 use super::reader::SplitReader;
 use crate::rewrite::bind::{Bound, Key, Limits};
@@ -30,6 +31,31 @@ pub(super) enum Source {
     Split(Arc<Layout>),
     /// On the client's own connection.
     Original,
+}
+
+impl Source {
+    /// Whether both are the original, or the same generation.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Split(layout), Self::Split(other)) => layout.generation == other.generation,
+            (Self::Original, Self::Original) => true,
+            _ => false,
+        }
+    }
+
+    /// The source with which a scan continues in the key that it has reached.
+    pub(super) fn continued(&self, state: &PagingState) -> Result<Self, Fallback> {
+        match self {
+            // Nothing of the key was read yet.
+            _ if state.generation.is_none() && state.mark.is_none() => Ok(self.clone()),
+            Self::Split(layout) if state.generation == Some(layout.generation.0) => {
+                Ok(self.clone())
+            }
+            // The original has every row, whatever became of the generation.
+            _ if state.key.is_some() => Ok(Self::Original),
+            _ => Err(Fallback::NotSplit),
+        }
+    }
 }
 
 pub(super) struct Reading<'a> {

@@ -5,6 +5,7 @@ mod faults;
 mod invalidated;
 mod keyspaces;
 mod lines;
+mod many_keys;
 mod page_bytes;
 mod prepared;
 mod scan;
