@@ -52,13 +52,16 @@ impl SplitReader {
             limits: *limits,
             resumed: resumed.clone(),
             bytes_max: read.cut.map(|cut| cut.bytes_max),
-            deadline: reading::deadline(readable),
+            patience: reading::patience(readable, &read.asked, *limits),
         };
         reading.restart_if_unpaged();
-        let result = match keys.as_slice() {
-            [key] => self.one_key(watched, key, &reading).await,
-            _ => self.several_keys(watched, &reading).await,
-        };
+        let result = reading.patience.wait_for_all(async {
+            match keys.as_slice() {
+                [key] => self.one_key(watched, key, &reading).await,
+                _ => self.several_keys(watched, &reading).await,
+            }
+        });
+        let result = result.await.unwrap_or(Err(Fallback::Timeout.into()));
         result.map_err(|instead_of| match instead_of {
             Instead::Original(fallback) => instead(fallback),
             other => other,
