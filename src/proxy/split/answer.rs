@@ -55,19 +55,19 @@ impl SplitReader {
             limits: *limits,
             resumed: resumed.clone(),
             bytes_max: read.cut.map(|cut| cut.bytes_max),
-            deadline: reading::deadline(readable),
+            patience: reading::patience(readable, &read.asked, *limits),
         };
         reading.restart_if_unpaged();
-        let from_splits = async {
+        let from_splits = reading.patience.wait_for_all(async {
             match keys.as_slice() {
                 [key] => self.one_key(watched, key, &reading).await,
                 _ => self.several_keys(watched, &reading).await,
             }
-        };
+        });
         let result = tokio::select! {
             biased;
             () = read.hurried() => Err(Fallback::Use.into()),
-            result = from_splits => result,
+            result = from_splits => result.unwrap_or(Err(Fallback::Timeout.into())),
         };
         result.map_err(|instead_of| match instead_of {
             Instead::Original(fallback) => instead(fallback),

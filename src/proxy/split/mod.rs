@@ -3,8 +3,8 @@
 //! looks its partitions up, proves that the client may read them, and begins a `reading`; `pages` fills a page bucket
 //! by bucket; `sub_read` reads a page of one bucket. The `reader` holds what they share.
 //!
-//! In any doubt the original answers (`fallback`): the client has received nothing yet, so only time is lost. `cut`
-//! keeps pages of the original small; `page` changes the page size and paging state of a request.
+//! In any doubt the original answers (`fallback`): the client has received nothing yet, so only time is lost, and
+//! `patience` says how much. `cut` keeps pages of the original small; `page` changes the page size and paging state of a request.
 
 mod answer;
 mod consider;
@@ -12,6 +12,7 @@ mod cut;
 pub(super) mod fallback;
 mod page;
 pub(super) mod pages;
+mod patience;
 pub(super) mod read;
 pub(super) mod reader;
 mod reading;

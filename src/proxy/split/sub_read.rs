@@ -81,8 +81,10 @@ impl<'a> Part<'a> {
         let text = &described.as_ref().unwrap_or(&statement).text;
         let pool = &reading.reader.pool;
         let route = pool.replicas(&reading.readable.schema.replication, key.key.bytes());
-        let prepared = pool.prepared(text, &route, reading.prepare_patience());
-        let prepared = prepared.await.map_err(fallback)?;
+        let patience = &reading.patience;
+        let prepared = pool.prepared(text, &route, patience.one());
+        let prepared = patience.wait(prepared).await.ok_or(Fallback::Timeout)?;
+        let prepared = prepared.map_err(fallback)?;
         Ok(Self {
             reading,
             keys,
@@ -156,10 +158,10 @@ impl<'a> Part<'a> {
         let pool = &self.reading.reader.pool;
         let replication = &self.reading.readable.schema.replication;
         let route = pool.replicas(replication, bucket_key.bytes());
-        let reply = pool
-            .execute(&self.prepared, &request, &route, self.reading.patience())
-            .await
-            .map_err(fallback)?;
+        let patience = &self.reading.patience;
+        let read = pool.read(&self.prepared, &request, &route, patience.one());
+        let reply = patience.wait(read).await.ok_or(Fallback::Timeout)?;
+        let reply = reply.map_err(fallback)?;
         let warnings = warnings::of_bucket(reply.warnings, split_table, &self.reading.quoted());
         let behind = |native: NativeState| {
             Some(Place {
@@ -181,7 +183,7 @@ impl<'a> Part<'a> {
         let request = self.request(&values, page_size, state.as_deref());
         let body = request.encode_query(version, &self.statement.text);
         let asked = wire.ask_beside(opcode::QUERY, body.map_err(|_| Fallback::Unexpected)?);
-        let reply = tokio::time::timeout(self.reading.left(), asked)
+        let reply = tokio::time::timeout(self.reading.patience.one(), asked)
             .await
             .map_err(|_| Fallback::Timeout)?
             .ok_or(Fallback::Unreachable)?;

@@ -4,8 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use scylla::client::execution_profile::ExecutionProfileHandle;
 use scylla::client::session::Session;
 use scylla::policies::retry::DefaultRetryPolicy;
+use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency, Statement};
 
@@ -16,6 +18,9 @@ use crate::statement::quoted;
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longer than Cassandra's own timeout for an LWT, so that its answer comes first.
 const LWT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A read of one small row that a client's read waits for goes to a second and a third node after this delay each.
+const NEXT_NODE_AFTER: Duration = Duration::from_millis(25);
+const NEXT_NODES_MAX: usize = 2;
 const PAGE_ROWS: i32 = 5000;
 /// Smaller, because whole splits include their checkpoints.
 const PAGE_SPLITS: i32 = 200;
@@ -85,14 +90,14 @@ macro_rules! statements {
 statements! {
     shards: versions("SELECT DISTINCT keyspace_name, table_name, shard, version, epoch, epoch_version FROM \
         {keyspace}.wide_row WHERE keyspace_name = ? AND table_name = ? AND shard IN ?");
-    shard: versions(SHARD);
+    shard: urgent_versions(SHARD);
     /// Finishes LWTs in flight, on a quorum, before it answers.
     settled_shard: serial(SHARD);
     all_rows: rows("SELECT {row} FROM {keyspace}.wide_row WHERE {shard}");
     changed_rows: rows("SELECT {row} FROM {keyspace}.wide_row WHERE {shard} AND row_version > ? ALLOW FILTERING");
     /// Rows whose `not_before` has passed; the audit takes the completed ones.
     due_rows: rows("SELECT {row} FROM {keyspace}.wide_row WHERE {shard} AND not_before <= ? ALLOW FILTERING");
-    key: rows("SELECT version, epoch, row_version, row_epoch, state, generation, not_before, late_writes, unsettled_until FROM \
+    key: urgent_rows("SELECT version, epoch, row_version, row_epoch, state, generation, not_before, late_writes, unsettled_until FROM \
         {keyspace}.wide_row WHERE {split}");
     split: rows("SELECT {whole} FROM {keyspace}.wide_row WHERE {split}");
     /// Every split of a shard with everything known about it, for people.
@@ -134,7 +139,7 @@ statements! {
     write_bucket: write("UPDATE {keyspace}.wide_row_layout SET split_table = ?, strategy = ?, bucket_count = ?, checksum = ?, \
         first_clustering = ?, row_count = ?, byte_count = ? WHERE {layout} AND bucket = ?");
     /// LOCAL_QUORUM is enough: a layout is on a quorum of each data centre before its generation is completed.
-    read_layout: versions("SELECT split_table, strategy, bucket_count, checksum, first_clustering, row_count, byte_count FROM \
+    read_layout: urgent_versions("SELECT split_table, strategy, bucket_count, checksum, first_clustering, row_count, byte_count FROM \
         {keyspace}.wide_row_layout WHERE {layout}");
     delete_layout: write("DELETE FROM {keyspace}.wide_row_layout WHERE {layout}");
     /// Followers need not notice it, so it moves no version.
@@ -183,6 +188,7 @@ struct Preparing<'a> {
     session: &'a Session,
     keyspace: String,
     commit: Consistency,
+    urgent: ExecutionProfileHandle,
 }
 
 impl Statements {
@@ -191,6 +197,7 @@ impl Statements {
             session,
             commit: commit_consistency(session, keyspace).await?,
             keyspace: quoted(keyspace),
+            urgent: urgent(session),
         };
         with.all().await
     }
@@ -211,6 +218,20 @@ impl Preparing<'_> {
     /// Rows are read only when a version moved, so QUORUM is affordable.
     async fn rows(&self, text: &str) -> Result<PreparedStatement, StoreError> {
         self.read(text, Consistency::Quorum).await
+    }
+
+    /// The same where a client's read waits for it.
+    async fn urgent_versions(&self, text: &str) -> Result<PreparedStatement, StoreError> {
+        Ok(self.urgent(self.versions(text).await?))
+    }
+
+    async fn urgent_rows(&self, text: &str) -> Result<PreparedStatement, StoreError> {
+        Ok(self.urgent(self.rows(text).await?))
+    }
+
+    fn urgent(&self, mut statement: PreparedStatement) -> PreparedStatement {
+        statement.set_execution_profile_handle(Some(self.urgent.clone()));
+        statement
     }
 
     /// Finishes LWTs in flight, on a quorum, before it answers.
@@ -256,6 +277,20 @@ impl Preparing<'_> {
         statement.set_is_idempotent(false);
         Ok(self.session.prepare(statement).await?)
     }
+}
+
+/// As the session's own profile, except that the next nodes are asked sooner: a node that hangs must not hold up every
+/// read that it would coordinate.
+fn urgent(session: &Session) -> ExecutionProfileHandle {
+    let policy = SimpleSpeculativeExecutionPolicy {
+        max_retry_count: NEXT_NODES_MAX,
+        retry_interval: NEXT_NODE_AFTER,
+    };
+    let usual = session.get_default_execution_profile_handle();
+    let urgent = usual
+        .pointee_to_builder()
+        .speculative_execution_policy(Some(Arc::new(policy)));
+    urgent.build().into_handle()
 }
 
 /// A quorum in each data centre that holds the keyspace, because followers read at LOCAL_QUORUM.
