@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::even;
 use super::fallback::{Fallback, Instead};
 use super::reading::{Reading, Source};
 use crate::protocol::header::{Version, opcode};
@@ -16,6 +17,7 @@ use crate::rewrite::render::{From, SubStatement, key_values};
 use crate::rewrite::rows::Page;
 use crate::schema::names::PartitionKey;
 use crate::upstream::pool::{PoolError, Prepared, SubRead};
+use crate::wide_row::layout::Layout;
 
 /// Where a sub-read begins.
 #[derive(Debug, Clone)]
@@ -56,10 +58,12 @@ impl<'a> Partition<'a> {
     ) -> Result<Self, Instead> {
         let key = reading.keys.get(number).ok_or(Fallback::Unexpected)?;
         let (from, buckets) = match &source {
-            Source::Split(layout) => (
-                From::Split(&layout.split_table),
-                bounds::buckets(reading.readable, reading.bound, &layout.buckets),
-            ),
+            Source::Split(layout) => {
+                let buckets = bounds::buckets(reading.readable, reading.bound, &layout.buckets);
+                let checked = even::check(reading.readable, reading.asked, layout, &buckets);
+                checked.map_err(Fallback::Form)?;
+                (From::Split(&layout.split_table), buckets)
+            }
             Source::Original => (From::Original, vec![0]),
         };
         let statement = reading
@@ -95,19 +99,19 @@ impl<'a> Partition<'a> {
 
     pub(super) async fn read(&self, place: &Place, rows: u32) -> Result<SubPage, Instead> {
         let page_size = i32::try_from(rows).unwrap_or(i32::MAX);
-        match self.generation() {
-            Some(generation) => self.read_bucket(generation, place, page_size).await,
-            None => self.read_original(place, page_size).await,
+        match &self.source {
+            Source::Split(layout) => self.read_bucket(layout, place, page_size).await,
+            Source::Original => self.read_original(place, page_size).await,
         }
     }
 
     async fn read_bucket(
         &self,
-        generation: i32,
+        layout: &Layout,
         place: &Place,
         page_size: i32,
     ) -> Result<SubPage, Instead> {
-        let mut values = key_values(self.key, Some((generation, place.bucket)));
+        let mut values = key_values(self.key, Some(layout.home(place.bucket)));
         let components: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
         let bucket_key = PartitionKey::from_components(&components).ok_or(Fallback::Unexpected)?;
         values.extend(self.statement.values.iter().cloned());

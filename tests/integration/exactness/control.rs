@@ -198,14 +198,16 @@ impl Control {
             row_count: buckets.iter().map(|bucket| bucket.row_count as i64).sum(),
             ..PostSplitData::default()
         };
-        let layout = Layout {
-            table: id.table.clone(),
-            key: id.key.clone(),
-            generation: begun.0,
-            split_table: split_table.to_owned(),
-            strategy: STRATEGY.to_owned(),
+        let layout = Layout::new(
+            LayoutId {
+                table: id.table.clone(),
+                key: id.key.clone(),
+                generation: begun.0,
+            },
+            split_table.to_owned(),
+            STRATEGY.to_owned(),
             buckets,
-        };
+        );
         self.runtime.block_on(async {
             patience(async || self.store.write_layout(&layout).await).await;
             self.step(id, &begun.1, Step::Verify).await;

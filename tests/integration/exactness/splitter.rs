@@ -270,6 +270,7 @@ fn buckets(rows: &[Row], starts: &[usize], clustering: usize) -> Vec<Bucket> {
             },
             row_count: (end - start) as u64,
             byte_count: 1000,
+            home: None,
         })
         .collect()
 }

@@ -6,7 +6,7 @@ use narrows::pipeline::verify::{
     Checked, DifferenceKind, Patience, Verification, Verified, VerifyError,
 };
 use narrows::schema::{ColumnRow, TableSchema};
-use narrows::wide_row::layout::Layout;
+use narrows::wide_row::layout::{Layout, LayoutId};
 use narrows::wide_row::names::Generation;
 use tokio::task::LocalSet;
 
@@ -57,14 +57,16 @@ async fn pass_random_tables(cluster: &Cluster, since_5: bool) {
             schema: &schema,
             now,
         };
-        let layout = Layout {
-            table: split_id(&schema, &partition).table,
-            key: split_id(&schema, &partition).key,
-            generation: Generation(7),
-            split_table: split_table(&schema),
-            strategy: "random".to_owned(),
-            buckets: copier.copy_all(&partition, Generation(7), &mut random),
-        };
+        let layout = Layout::new(
+            LayoutId {
+                table: split_id(&schema, &partition).table,
+                key: split_id(&schema, &partition).key,
+                generation: Generation(7),
+            },
+            split_table(&schema),
+            "random".to_owned(),
+            copier.copy_all(&partition, Generation(7), &mut random),
+        );
         let verified = verify(cluster, &schema, &layout, now).await;
         let verified = verified.unwrap_or_else(|error| {
             panic!("{error}: round {round} of seed {seed}, {}", schema.create())

@@ -328,6 +328,7 @@ fn static_columns_reach_the_original(world: &mut World) {
         first: Vec::new(),
         row_count: 2,
         byte_count: 10,
+        home: None,
     };
     world
         .control

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use narrows::known::lookup::{Doubt, LookupAnswer};
 use narrows::schema::bucket::Bucket;
-use narrows::wide_row::layout::Layout;
+use narrows::wide_row::layout::{Layout, LayoutId};
 use narrows::wide_row::names::Generation;
 use narrows::wide_row::store::{Found, Outcome, SplitId};
 
@@ -19,19 +19,22 @@ fn layout(id: &SplitId, generation: Generation) -> Layout {
         first: first.iter().map(|value| (*value).into()).collect(),
         row_count: 10,
         byte_count: 1000,
+        home: None,
     };
-    Layout {
-        table: id.table.clone(),
-        key: id.key.clone(),
-        generation,
-        split_table: "wide_orders_1".to_owned(),
-        strategy: "EventBucketPartitionSplitStrategy".to_owned(),
-        buckets: vec![
+    Layout::new(
+        LayoutId {
+            table: id.table.clone(),
+            key: id.key.clone(),
+            generation,
+        },
+        "wide_orders_1".to_owned(),
+        "EventBucketPartitionSplitStrategy".to_owned(),
+        vec![
             bucket(&[]),
             bucket(&[b"2026", b""]),
             bucket(&[b"2027", b"x"]),
         ],
-    }
+    )
 }
 
 /// Completes the next generation, with its layout.
