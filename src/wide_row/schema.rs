@@ -23,7 +23,7 @@ use crate::config::Control;
 use crate::schema::replication::Replication;
 use crate::watched::WatchedTable;
 use compare::{Difference, Existing, Lacking, differences};
-use definition::{FILES, Object, Statement, keyspace_in_cql};
+use definition::{FILES, LATER, Object, Statement, keyspace_in_cql};
 
 /// Creating a table takes seconds; anything longer means that something is wrong.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -98,7 +98,38 @@ pub fn print(keyspace: &str, replication: Option<&Replication>) -> String {
         let text = definition::with_names(text, keyspace, replication);
         format!("-- {file}\n\n{text}")
     });
-    files.collect::<Vec<_>>().join("\n")
+    files.collect::<Vec<_>>().join("\n") + &additions(keyspace)
+}
+
+/// The columns that tables of earlier versions lack, as comments: CREATE TABLE leaves an existing table as it is.
+fn additions(keyspace: &str) -> String {
+    let mut text = "\n-- A table that version 0.1 created lacks some of its columns. Run these statements as well then:\n".to_owned();
+    for difference in differences(&statements(keyspace, None), &of_first_version(keyspace)) {
+        if let (Some(object), Some(lacks)) = (&difference.object, &difference.lacks) {
+            text.push_str(&format!("-- {};\n", alter(keyspace, object, lacks)));
+        }
+    }
+    text
+}
+
+/// The schema that the first version created.
+fn of_first_version(keyspace: &str) -> Existing {
+    let mut existing = Existing::default();
+    for statement in statements(keyspace, None) {
+        existing.create(statement.object);
+    }
+    for table in &mut existing.tables {
+        table
+            .columns
+            .retain(|column| !LATER.contains(&(&table.name, &column.name)));
+    }
+    existing
+}
+
+fn alter(keyspace: &str, object: &str, lacks: &Lacking) -> String {
+    let kind = if lacks.is_field { "TYPE" } else { "TABLE" };
+    let (keyspace, definition) = (keyspace_in_cql(keyspace), &lacks.definition);
+    format!("ALTER {kind} {keyspace}.{object} ADD {definition}")
 }
 
 /// All statements in their order.
@@ -178,9 +209,7 @@ async fn add(
     object: &str,
     lacks: &Lacking,
 ) -> Result<(), SchemaError> {
-    let kind = if lacks.is_field { "TYPE" } else { "TABLE" };
-    let (in_cql, definition) = (keyspace_in_cql(keyspace), &lacks.definition);
-    let text = format!("ALTER {kind} {in_cql}.{object} ADD {definition}");
+    let text = alter(keyspace, object, lacks);
     let Err(error) = run(session, &text, object).await? else {
         return Ok(());
     };
@@ -194,7 +223,7 @@ async fn add(
                 object: object.to_owned(),
                 answer,
                 statement: text,
-                keyspace: in_cql,
+                keyspace: keyspace_in_cql(keyspace),
             });
         }
         ExecutionError::SchemaAgreementError(error) => {

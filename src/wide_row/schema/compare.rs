@@ -26,6 +26,23 @@ pub struct ExistingTable {
 }
 
 impl Existing {
+    /// What running a statement adds, where nothing was before.
+    pub fn create(&mut self, object: Object) {
+        match object {
+            Object::Keyspace => self.keyspace = true,
+            Object::Type { name, fields } => self.types.push(ExistingType { name, fields }),
+            Object::Table {
+                name,
+                columns,
+                read_repair,
+            } => self.tables.push(ExistingTable {
+                name,
+                columns,
+                read_repair: read_repair.unwrap_or_else(|| "BLOCKING".to_owned()),
+            }),
+        }
+    }
+
     pub fn has(&self, object: &Object) -> bool {
         match object {
             Object::Keyspace => self.keyspace,

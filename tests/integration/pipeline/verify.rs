@@ -1,5 +1,6 @@
 //! Verify on copies that are exact, or become so, and on tables of all kinds.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use narrows::pipeline::verify::{
@@ -67,7 +68,7 @@ async fn pass_random_tables(cluster: &Cluster, since_5: bool) {
             "random".to_owned(),
             copier.copy_all(&partition, Generation(7), &mut random),
         );
-        let verified = verify(cluster, &schema, &layout, now).await;
+        let verified = verify(cluster.node(), &schema, &layout, now).await;
         let verified = verified.unwrap_or_else(|error| {
             panic!("{error}: round {round} of seed {seed}, {}", schema.create())
         });
@@ -81,8 +82,8 @@ fn count(partition: &Partition) -> u64 {
     partition.rows.len() as u64
 }
 
-async fn verify(
-    cluster: &Cluster,
+pub(crate) async fn verify(
+    node: SocketAddr,
     schema: &Schema,
     layout: &Layout,
     now: i32,
@@ -90,7 +91,7 @@ async fn verify(
     let described = described(schema);
     let run = async {
         let verification = Verification {
-            requests: &requests(cluster.node()).await,
+            requests: &requests(node).await,
             schema: &described,
             key: &layout.key,
             layout,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::cli::format::WIDTH;
 use crate::schema::{ClusteringColumn, Column, CqlType, TableSchema};
+use crate::wide_row::layout::LayoutId;
 
 fn schema() -> Arc<TableSchema> {
     let column = |name: &str, cql_type| Column {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::cli::control::tests::partition;
 use crate::cli::splits::stage::tests::{progressing, split};
+use crate::wide_row::layout::LayoutId;
 use crate::wide_row::names::Generation;
 
 const NOW: i64 = 1_700_000_100_000;
