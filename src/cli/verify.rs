@@ -16,7 +16,6 @@ use super::terminal::Live;
 use super::{constant, exit};
 use crate::pipeline::audit::finding::{Demoted, Finding, Why, demote, is_in_service};
 use crate::pipeline::original::requests::Requests;
-use crate::pipeline::run::report::now_seconds;
 use crate::pipeline::verify::{Checked, Patience, Verification};
 use crate::schema::TableSchema;
 use crate::schema::names::{PartitionKey, TableName};
@@ -310,13 +309,17 @@ impl Comparing<'_> {
         let Some(layout) = self.control.store.read_layout(&layout).await? else {
             return Ok(Verdict::NotCompared("its layout is missing".to_owned()));
         };
+        let now = match self.control.store.now().await {
+            Ok(now) => now,
+            Err(error) => return Ok(Verdict::NotCompared(error.to_string())),
+        };
         let before = self.live.elapsed();
         let verification = Verification {
             requests: &self.requests,
             schema,
             key: &id.key,
             layout: &layout,
-            now: now_seconds(),
+            now,
             patience: Patience::default(),
             from: Checked::default(),
             progress: &|found| {

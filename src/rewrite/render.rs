@@ -77,12 +77,11 @@ impl Readable {
 }
 
 /// The values of the markers that select a partition: its key and, in a split table, generation and bucket.
-pub fn key_values(key: &Key, bucket: Option<(i32, usize)>) -> Vec<Vec<u8>> {
+pub fn key_values(key: &Key, bucket: Option<(i32, i32)>) -> Vec<Vec<u8>> {
     let mut values = key.components.clone();
-    if let Some((generation, bucket)) = bucket {
+    if let Some((generation, number)) = bucket {
         values.push(generation.to_be_bytes().to_vec());
-        // A layout has at most a few thousand buckets.
-        values.push((bucket as i32).to_be_bytes().to_vec());
+        values.push(number.to_be_bytes().to_vec());
     }
     values
 }

@@ -341,6 +341,7 @@ fn buckets() -> Vec<Bucket> {
             .collect(),
         row_count: 1,
         byte_count: 1,
+        home: None,
     };
     vec![
         first(&[]),

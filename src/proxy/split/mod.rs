@@ -9,6 +9,7 @@
 mod answer;
 mod consider;
 mod cut;
+mod even;
 pub(super) mod fallback;
 mod page;
 pub(super) mod pages;

@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::even;
 use super::fallback::{Fallback, Instead};
 use super::reading::{Reading, Source};
 use crate::protocol::header::{Version, opcode};
@@ -18,6 +19,7 @@ use crate::rewrite::state::PagingState;
 use crate::rewrite::warnings;
 use crate::schema::names::PartitionKey;
 use crate::upstream::pool::{PoolError, Prepared, SubRead};
+use crate::wide_row::layout::Layout;
 
 /// Where a sub-read begins.
 #[derive(Debug, Clone)]
@@ -70,6 +72,8 @@ impl<'a> Part<'a> {
             Source::Split(layout) => {
                 let statement = render(From::Split(&layout.split_table))?;
                 let buckets = bounds::buckets(reading.readable, reading.bound, &layout.buckets);
+                let checked = even::check(reading.readable, reading.asked, layout, &buckets);
+                checked.map_err(Fallback::Form)?;
                 (statement, None, buckets)
             }
             Source::Original => {
@@ -132,24 +136,20 @@ impl<'a> Part<'a> {
     pub(super) async fn read(&self, place: &Place, rows: u32) -> Result<SubPage, Instead> {
         let page_size = i32::try_from(rows).unwrap_or(i32::MAX);
         match &self.source {
-            Source::Split(layout) => {
-                let (generation, table) = (layout.generation.0, &layout.split_table);
-                self.read_bucket((generation, table), place, page_size)
-                    .await
-            }
+            Source::Split(layout) => self.read_bucket(layout, place, page_size).await,
             Source::Original => self.read_original(place, page_size).await,
         }
     }
 
     async fn read_bucket(
         &self,
-        (generation, split_table): (i32, &str),
+        layout: &Layout,
         place: &Place,
         page_size: i32,
     ) -> Result<SubPage, Instead> {
         let key = self.reading.keys.get(place.number);
         let key = key.ok_or(Fallback::Unexpected)?;
-        let mut values = key_values(key, Some((generation, place.bucket)));
+        let mut values = key_values(key, Some(layout.home(place.bucket)));
         let components: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
         let bucket_key = PartitionKey::from_components(&components).ok_or(Fallback::Unexpected)?;
         values.extend(self.statement.values.iter().cloned());
@@ -162,7 +162,8 @@ impl<'a> Part<'a> {
         let read = pool.read(&self.prepared, &request, &route, patience.one());
         let reply = patience.wait(read).await.ok_or(Fallback::Timeout)?;
         let reply = reply.map_err(fallback)?;
-        let warnings = warnings::of_bucket(reply.warnings, split_table, &self.reading.quoted());
+        let warnings =
+            warnings::of_bucket(reply.warnings, &layout.split_table, &self.reading.quoted());
         let behind = |native: NativeState| {
             Some(Place {
                 mark: Some(native.mark?),

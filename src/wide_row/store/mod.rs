@@ -30,6 +30,7 @@ mod settings;
 mod sizes;
 mod split_table;
 mod statements;
+mod time;
 mod top_partitions;
 mod transition;
 mod watched;
@@ -51,6 +52,7 @@ pub use read::{ChangedRow, KeyReading, ShardReading, Split};
 pub use settings::ClusterPatience;
 pub use split_table::{HIDDEN, LeftRow, MadeTable, Prospect};
 use statements::Statements;
+pub use time::TimeError;
 pub use top_partitions::{TopPartition, TopPartitions};
 pub use transition::{Detected, End, Found, Outcome};
 pub use watched::{SeenTable, WatchedRow};
@@ -144,16 +146,24 @@ pub struct Store {
     session: Arc<Session>,
     statements: Statements,
     turns: Turns,
+    scope: String,
 }
 
 impl Store {
     /// The schema must exist.
     pub async fn open(session: Arc<Session>, keyspace: &str) -> Result<Self, StoreError> {
         let statements = Statements::prepare(&session, keyspace).await?;
+        let cluster = nodes::cluster_name(&session).await?;
         Ok(Self {
             session,
             statements,
             turns: Turns::default(),
+            scope: format!("{cluster}/{keyspace}"),
         })
+    }
+
+    /// The cluster and the control keyspace: what tells this store from others.
+    pub fn scope(&self) -> &str {
+        &self.scope
     }
 }

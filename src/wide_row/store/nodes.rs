@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use scylla::client::session::Session;
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::statement::{Consistency, Statement};
 use tokio::task::JoinSet;
@@ -44,10 +45,16 @@ impl Store {
     }
 }
 
-async fn read_node(
-    session: Arc<scylla::client::session::Session>,
-    host_id: Uuid,
-) -> Result<NodeFacts, StoreError> {
+/// The name that all nodes of a cluster have in common.
+pub(super) async fn cluster_name(session: &Session) -> Result<String, StoreError> {
+    let text = "SELECT cluster_name FROM system.local";
+    let result = session.query_unpaged(text, ()).await?;
+    let rows = result.into_rows_result().map_err(not_understood)?;
+    let (name,) = rows.first_row::<(String,)>().map_err(not_understood)?;
+    Ok(name)
+}
+
+async fn read_node(session: Arc<Session>, host_id: Uuid) -> Result<NodeFacts, StoreError> {
     let target = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::HostId(host_id), None);
     let mut statement = Statement::new(LOCAL);
     statement.set_load_balancing_policy(Some(target));

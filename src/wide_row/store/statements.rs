@@ -13,6 +13,7 @@ use scylla::statement::{Consistency, SerialConsistency, Statement};
 
 use super::{StoreError, not_understood};
 use crate::statement::quoted;
+use crate::wide_row::schema::definition::LATER;
 
 /// A read that takes longer is given up, and its caller tries again.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
@@ -50,7 +51,7 @@ const PARTS: [(&str, &str); 8] = [
     (
         "{whole}",
         "partition_key, version, epoch, row_epoch, state, generation, lease, pre_split_data, post_split_data, progress, reason, not_before, \
-         detected_at, changed_at, failures, seen_bytes, oldest_generation",
+         detected_at, changed_at, failures, seen_bytes, oldest_generation{, found_by}",
     ),
     (
         "{step}",
@@ -60,6 +61,18 @@ const PARTS: [(&str, &str); 8] = [
         "{watched}",
         "mode, late_writes, wide_bytes, target_bytes, max_buckets, shards, time_bucket_column, \
          time_bucket_width_seconds, accept_limit_seconds, quiet_for_seconds, filter",
+    ),
+];
+
+/// The placeholders for columns that an earlier schema lacks, and what replaces them if all such columns exist. Without
+/// them the statements say nothing of these columns.
+const LATER_PARTS: [(&str, &str); 4] = [
+    ("{, sealed}", ", seal, sealed_generation"),
+    ("{, found_by}", ", found_by"),
+    ("{, found_by = ?}", ", found_by = ?"),
+    (
+        "{, proof}",
+        ", horizon, proof, bucket_generation, bucket_number",
     ),
 ];
 
@@ -74,6 +87,8 @@ macro_rules! statements {
             $($(#[$comment])* pub(super) $name: PreparedStatement,)+
             /// Consistency level of every change.
             pub(super) commit: Consistency,
+            /// `None` if the schema lacks the columns of this version.
+            pub(super) later: Option<Later>,
         }
 
         impl Preparing<'_> {
@@ -81,10 +96,17 @@ macro_rules! statements {
                 Ok(Statements {
                     $($name: self.$prepare($text).await?,)+
                     commit: self.commit,
+                    later: self.later().await?,
                 })
             }
         }
     };
+}
+
+/// The statements that need the columns of this version.
+pub(super) struct Later {
+    pub(super) write_proof: PreparedStatement,
+    pub(super) seal: PreparedStatement,
 }
 
 statements! {
@@ -97,7 +119,7 @@ statements! {
     changed_rows: rows("SELECT {row} FROM {keyspace}.wide_row WHERE {shard} AND row_version > ? ALLOW FILTERING");
     /// Rows whose `not_before` has passed; the audit takes the completed ones.
     due_rows: rows("SELECT {row} FROM {keyspace}.wide_row WHERE {shard} AND not_before <= ? ALLOW FILTERING");
-    key: urgent_rows("SELECT version, epoch, row_version, row_epoch, state, generation, not_before, late_writes, unsettled_until FROM \
+    key: urgent_rows("SELECT version, epoch, row_version, row_epoch, state, generation, not_before, late_writes, unsettled_until{, sealed} FROM \
         {keyspace}.wide_row WHERE {split}");
     split: rows("SELECT {whole} FROM {keyspace}.wide_row WHERE {split}");
     /// Every split of a shard with everything known about it, for people.
@@ -105,8 +127,8 @@ statements! {
     begin_shard: lwt("UPDATE {keyspace}.wide_row SET version = ?, epoch = 0, epoch_version = ? WHERE {shard} IF version = \
         null");
     detect: lwt("UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, changed_at = ?, oldest_generation = ?, \
-        seen_bytes = ? WHERE {split} IF version < ? AND epoch = ? AND generation = null");
-    again: lwt("UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, changed_at = ?, seen_bytes = ?, pre_split_data = null, \
+        seen_bytes = ?{, found_by = ?} WHERE {split} IF version < ? AND epoch = ? AND generation = null");
+    again: lwt("UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, changed_at = ?, seen_bytes = ?{, found_by = ?}, pre_split_data = null, \
         post_split_data = null, progress = null, reason = null, not_before = null, lease = null WHERE {split} IF version < ? AND epoch = ? AND generation = ? \
         AND state = ? AND row_version = ?");
     step: lwt("UPDATE {keyspace}.wide_row SET {step}, pre_split_data = ?, post_split_data = ?, reason = ?, \
@@ -139,7 +161,7 @@ statements! {
     write_bucket: write("UPDATE {keyspace}.wide_row_layout SET split_table = ?, strategy = ?, bucket_count = ?, checksum = ?, \
         first_clustering = ?, row_count = ?, byte_count = ? WHERE {layout} AND bucket = ?");
     /// LOCAL_QUORUM is enough: a layout is on a quorum of each data centre before its generation is completed.
-    read_layout: urgent_versions("SELECT split_table, strategy, bucket_count, checksum, first_clustering, row_count, byte_count FROM \
+    read_layout: urgent_versions("SELECT split_table, strategy, bucket_count, checksum, first_clustering, row_count, byte_count{, proof} FROM \
         {keyspace}.wide_row_layout WHERE {layout}");
     delete_layout: write("DELETE FROM {keyspace}.wide_row_layout WHERE {layout}");
     /// Followers need not notice it, so it moves no version.
@@ -189,6 +211,7 @@ struct Preparing<'a> {
     keyspace: String,
     commit: Consistency,
     urgent: ExecutionProfileHandle,
+    has_later: bool,
 }
 
 impl Statements {
@@ -196,6 +219,7 @@ impl Statements {
         let with = Preparing {
             session,
             commit: commit_consistency(session, keyspace).await?,
+            has_later: has_later(session, keyspace).await?,
             keyspace: quoted(keyspace),
             urgent: urgent(session),
         };
@@ -207,7 +231,24 @@ impl Preparing<'_> {
     fn whole(&self, text: &str) -> String {
         let text = text.replace("{keyspace}", &self.keyspace);
         let put = |text: String, (name, part): (&str, &str)| text.replace(name, part);
-        PARTS.into_iter().fold(text, put)
+        let text = PARTS.into_iter().fold(text, put);
+        let later = LATER_PARTS
+            .into_iter()
+            .map(|(name, part)| (name, if self.has_later { part } else { "" }));
+        later.fold(text, put)
+    }
+
+    async fn later(&self) -> Result<Option<Later>, StoreError> {
+        if !self.has_later {
+            return Ok(None);
+        }
+        let write_proof = "UPDATE {keyspace}.wide_row_layout SET proof = ? WHERE {layout}";
+        let seal = "UPDATE {keyspace}.wide_row SET version = ?, row_version = ?, seal = ?, sealed_generation = ? WHERE {split} IF \
+            version < ? AND generation = ? AND lease = ? AND state IN ('VERIFYING', 'COMPLETED')";
+        Ok(Some(Later {
+            write_proof: self.write(write_proof).await?,
+            seal: self.lwt(seal).await?,
+        }))
     }
 
     /// Versions are read all the time, so within the data centre.
@@ -305,6 +346,19 @@ async fn commit_consistency(session: &Session, keyspace: &str) -> Result<Consist
     } else {
         Consistency::Quorum
     })
+}
+
+/// Whether the tables have all columns of this version.
+async fn has_later(session: &Session, keyspace: &str) -> Result<bool, StoreError> {
+    let text = "SELECT table_name, column_name FROM system_schema.columns WHERE keyspace_name = ?";
+    let result = session.query_unpaged(text, (keyspace,)).await?;
+    let rows = result.into_rows_result().map_err(not_understood)?;
+    let mut missing: Vec<(&str, &str)> = LATER.to_vec();
+    for row in rows.rows::<(String, String)>().map_err(not_understood)? {
+        let (table, column) = row.map_err(not_understood)?;
+        missing.retain(|later| *later != (table.as_str(), column.as_str()));
+    }
+    Ok(missing.is_empty())
 }
 
 type Replication = std::collections::HashMap<String, String>;

@@ -1,44 +1,61 @@
 //! Is it split? Never answered with what was so before the question.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use narrows::known::lookup::{Doubt, LookupAnswer};
 use narrows::schema::bucket::Bucket;
-use narrows::wide_row::layout::Layout;
+use narrows::wide_row::layout::{Layout, LayoutId};
 use narrows::wide_row::names::Generation;
-use narrows::wide_row::store::{Found, Outcome, SplitId};
+use narrows::wide_row::state::State;
+use narrows::wide_row::store::{Found, Leased, Outcome, SplitId};
 
 use super::control::{Control, key_in_cql, split};
 use super::knowing::Knowing;
 use super::store::{complete, detect, standing};
+use crate::redis::proven;
 use crate::support::cluster::{dc_cluster, old_cluster};
 use crate::support::{cluster, control_cluster};
+
+const LEASE: Duration = Duration::from_secs(60);
 
 fn layout(id: &SplitId, generation: Generation) -> Layout {
     let bucket = |first: &[&[u8]]| Bucket {
         first: first.iter().map(|value| (*value).into()).collect(),
         row_count: 10,
         byte_count: 1000,
+        home: None,
     };
-    Layout {
-        table: id.table.clone(),
-        key: id.key.clone(),
-        generation,
-        split_table: "wide_orders_1".to_owned(),
-        strategy: "EventBucketPartitionSplitStrategy".to_owned(),
-        buckets: vec![
+    Layout::new(
+        LayoutId {
+            table: id.table.clone(),
+            key: id.key.clone(),
+            generation,
+        },
+        "wide_orders_1".to_owned(),
+        "EventBucketPartitionSplitStrategy".to_owned(),
+        vec![
             bucket(&[]),
             bucket(&[b"2026", b""]),
             bucket(&[b"2027", b"x"]),
         ],
-    }
+    )
 }
 
 /// Completes the next generation, with its layout.
 pub(crate) async fn serve(control: &Control, id: &SplitId) -> Layout {
     complete(&control.store, id).await;
     let layout = layout(id, standing(&control.store, id).await.generation);
-    control.store.write_layout(&layout).await.expect("written");
+    let (store, layout) = (&control.store, proven(layout));
+    store.write_layout(&layout).await.expect("written");
+    store.write_proof(&layout).await.expect("written");
+    let lease = store.acquire(id, "test", LEASE, &[State::Completed]).await;
+    let Ok(Leased::Held(lease)) = lease else {
+        panic!("no lease: {lease:?}");
+    };
+    let sealed = store.seal(id, &lease, &layout).await.expect("answered");
+    assert!(matches!(sealed, Some(Outcome::Applied(_))), "{sealed:?}");
+    store.release(id, &lease).await.expect("released");
     layout
 }
 

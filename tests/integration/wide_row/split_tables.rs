@@ -116,24 +116,20 @@ impl World {
 
     pub(super) async fn write_layout(&self, generation: Generation, split_table: &str) -> LayoutId {
         let id = self.id();
-        let layout = Layout {
-            table: id.table.clone(),
-            key: id.key.clone(),
-            generation,
-            split_table: split_table.to_owned(),
-            strategy: "by hand".to_owned(),
-            buckets: vec![Bucket {
-                first: Vec::new(),
-                row_count: 1,
-                byte_count: 1,
-            }],
+        let bucket = Bucket {
+            first: Vec::new(),
+            row_count: 1,
+            byte_count: 1,
+            home: None,
         };
-        self.store().write_layout(&layout).await.expect("written");
-        LayoutId {
+        let id = LayoutId {
             table: id.table,
             key: id.key,
             generation,
-        }
+        };
+        let layout = Layout::new(id.clone(), split_table, "by hand", vec![bucket]);
+        self.store().write_layout(&layout).await.expect("written");
+        id
     }
 }
 
