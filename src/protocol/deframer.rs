@@ -71,6 +71,8 @@ pub enum Part<T> {
 pub struct Step<T> {
     /// Number of bytes to forward from the start of the input, before `then`.
     pub relay: usize,
+    /// Where the last message that ends within these bytes ends. Another message may be inserted there.
+    pub boundary: usize,
     /// Parts to handle next, in this order.
     pub then: Vec<Part<T>>,
     /// Number of bytes to drop from the start of the input, including the forwarded ones.
@@ -124,17 +126,23 @@ impl Deframer {
         input: &[u8],
         inspect: &mut dyn FnMut(View<'_>) -> Verdict<T>,
     ) -> Result<Step<T>> {
-        let mut at = 0;
+        let (mut at, mut boundary) = (0, 0);
         loop {
             let (consumed, then) = match self.framing {
                 Framing::Bare(compression) => self.bare(&input[at..], compression, inspect)?,
                 Framing::Segments(format) => self.segment(&input[at..], format, inspect)?,
             };
             match then {
-                Then::Relay if consumed > 0 => at += consumed,
+                Then::Relay if consumed > 0 => {
+                    at += consumed;
+                    if self.at_boundary() {
+                        boundary = at;
+                    }
+                }
                 Then::Relay => {
                     return Ok(Step {
                         relay: at,
+                        boundary,
                         then: Vec::new(),
                         consumed: at,
                     });
@@ -142,6 +150,7 @@ impl Deframer {
                 Then::Replace(parts) => {
                     return Ok(Step {
                         relay: at,
+                        boundary,
                         then: parts,
                         consumed: at + consumed,
                     });

@@ -24,6 +24,7 @@ mod metrics;
 pub mod mirror;
 mod names;
 mod opening;
+mod outlet;
 mod own;
 mod pending;
 mod prepared;

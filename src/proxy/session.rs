@@ -8,12 +8,13 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::MutexGuard;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::decision::{Refusal, Taken};
 use super::metrics::Close;
+use super::outlet::Outlet;
 use super::rights::record::Rights;
 use super::watching::Watching;
 use super::wire::Wire;
@@ -343,17 +344,17 @@ impl<T> Drop for AbortOnDrop<T> {
 struct Direction<'a> {
     buffer: Buffer,
     deframer: Deframer,
-    writer: &'a Mutex<Writer>,
+    outlet: &'a Outlet,
     /// Held while a message is relayed in parts, so that nothing is written into it.
     locked: Option<MutexGuard<'a, Writer>>,
 }
 
 impl<'a> Direction<'a> {
-    fn new(writer: &'a Mutex<Writer>, buffer: Buffer, held_max: usize) -> Self {
+    fn new(outlet: &'a Outlet, buffer: Buffer, held_max: usize) -> Self {
         Self {
             buffer,
             deframer: Deframer::new(held_max),
-            writer,
+            outlet,
             locked: None,
         }
     }
@@ -383,11 +384,19 @@ impl<'a> Direction<'a> {
     async fn relay<T>(&mut self, step: &Step<T>) -> io::Result<()> {
         if step.relay > 0 {
             let mut writer = self.lock().await;
-            writer
-                .write_all(&self.buffer.filled()[..step.relay])
-                .await?;
-            // If parts follow, the run before them ended between two messages.
-            if step.then.is_empty() && !self.at_boundary() {
+            let run = &self.buffer.filled()[..step.relay];
+            let ends_inside = step.boundary < step.relay;
+            if ends_inside && step.boundary > 0 && self.outlet.is_awaited() {
+                // With a backlog every run ends inside a message. Those who wait get their turn here or never.
+                let (whole, begun) = run.split_at(step.boundary);
+                writer.write_all(whole).await?;
+                drop(writer);
+                writer = self.outlet.lock().await;
+                writer.write_all(begun).await?;
+            } else {
+                writer.write_all(run).await?;
+            }
+            if ends_inside {
                 self.locked = Some(writer);
             }
         }
@@ -408,7 +417,7 @@ impl<'a> Direction<'a> {
     async fn lock(&mut self) -> MutexGuard<'a, Writer> {
         match self.locked.take() {
             Some(writer) => writer,
-            None => self.writer.lock().await,
+            None => self.outlet.lock().await,
         }
     }
 }

@@ -10,12 +10,13 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tokio::sync::{Mutex, MutexGuard, Notify};
+use tokio::sync::{MutexGuard, Notify};
 use tokio::task::spawn_local;
 
 use super::beside::Beside;
 use super::held::Held;
 use super::metrics::Close;
+use super::outlet::Outlet;
 use super::pending::Pending;
 use super::prepared::NodeBit;
 use super::shared::Proxy;
@@ -48,8 +49,8 @@ pub(super) struct Wire {
     /// Requests and replies that the proxy works on.
     pub(super) held: Rc<Cell<usize>>,
     pub(super) last_own_stream: Cell<i16>,
-    pub(super) client: Mutex<Writer>,
-    pub(super) upstream: Mutex<Writer>,
+    pub(super) client: Outlet,
+    pub(super) upstream: Outlet,
     beside: Beside,
     /// The session has ended, and its tasks may stop.
     closed: Cell<bool>,
@@ -90,8 +91,8 @@ impl Wire {
             replies: Cell::new(0),
             held: Rc::default(),
             last_own_stream: Cell::new(FIRST_OWN_STREAM),
-            client: Mutex::new(client),
-            upstream: Mutex::new(upstream),
+            client: Outlet::new(client),
+            upstream: Outlet::new(upstream),
             beside: Beside::default(),
             closed: Cell::new(false),
             close_reason: Cell::new(Close::Client),

@@ -155,6 +155,42 @@ fn many_envelopes_in_one_segment_are_told_apart() {
     );
 }
 
+/// Where another message may go in, whatever pieces the network delivers.
+#[test]
+fn a_run_tells_where_its_last_message_ends() {
+    for framing in [
+        Framing::Bare(None),
+        Framing::Segments(Format::Plain),
+        Framing::Segments(Format::Lz4),
+    ] {
+        let sizes = [9, 2 * PAYLOAD_MAX, 70_000, 0, 3 * PAYLOAD_MAX, 300];
+        let wires = sizes.map(|size| framing.frame(&message(1, opcode::EXECUTE, size)));
+        let ends = wires.iter().scan(0, |end, wire| {
+            *end += wire.len();
+            Some(*end)
+        });
+        let ends: Vec<usize> = ends.collect();
+        let wire = wires.concat();
+        for chunk in [1000, 65_536, 262_144, wire.len()] {
+            let mut deframer = Deframer::new(1000);
+            deframer.set_framing(framing);
+            let mut forward = |_: View<'_>| Verdict::<()>::Forward;
+            let (mut buffer, mut relayed) = (Vec::new(), 0);
+            for piece in wire.chunks(chunk) {
+                buffer.extend_from_slice(piece);
+                let step = deframer.step(&buffer, &mut forward).expect("valid");
+                let within = |end: &&usize| (relayed + 1..=relayed + step.relay).contains(*end);
+                let last = ends.iter().rev().find(within);
+                let expected = last.map_or(0, |end| end - relayed);
+                assert_eq!(step.boundary, expected, "{framing:?} {chunk} {relayed}");
+                relayed += step.relay;
+                buffer.drain(..step.consumed);
+            }
+            assert_eq!(relayed, wire.len(), "{framing:?} {chunk}");
+        }
+    }
+}
+
 #[test]
 fn compressed_frames_are_inspected_uncompressed_and_relayed_as_they_came() {
     let body = b"SELECT something SELECT something SELECT something".repeat(9);
