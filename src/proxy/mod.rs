@@ -11,7 +11,6 @@
 mod agreement;
 pub mod arrival;
 mod beside;
-mod budget;
 mod concern;
 mod decision;
 mod events;

@@ -242,7 +242,11 @@ impl Session {
         };
         match self.judge_request(view) {
             Verdict::Take(taken) | Verdict::Discard(taken) => Some(taken),
-            Verdict::Forward | Verdict::ForwardThen(_) | Verdict::More | Verdict::Head => None,
+            Verdict::Forward
+            | Verdict::ForwardThen(_)
+            | Verdict::Collect
+            | Verdict::More
+            | Verdict::Head => None,
         }
     }
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::fallback::{Instead, Reply};
 use super::read::SplitRead;
 use super::reader::SplitReader;
+use super::share::MUCH;
 use crate::protocol::header::{Envelope, opcode};
 use crate::protocol::response::error::{self, ErrorCode};
 use crate::proxy::decision::KEYSPACE_CHANGED;
@@ -23,12 +24,11 @@ impl SplitReader {
         if read.wanted.is_none() && read.state.is_none() {
             return self.send_to_original(request, read).await;
         }
-        match self.answer(&request, &read).await {
-            Ok(Reply { flags, body }) => {
+        match self.answer_in_turn(&request, &read).await {
+            Ok(reply) => {
                 metrics.answered.increment(1);
-                self.wire
-                    .answer(&request, (flags, opcode::RESULT), body)
-                    .await;
+                let head = (reply.flags, opcode::RESULT);
+                self.wire.answer(&request, head, &reply.body()).await;
             }
             Err(Instead::Original(fallback)) => {
                 metrics.count(fallback);
@@ -42,8 +42,28 @@ impl SplitReader {
             Err(Instead::Refuse(text)) => {
                 metrics.refused.increment(1);
                 let body = error::encode(ErrorCode::Protocol, text);
-                self.wire.answer(&request, (0, opcode::ERROR), body).await;
+                let head = (0, opcode::ERROR);
+                self.wire.answer(&request, head, &[&body]).await;
             }
+        }
+    }
+
+    /// Answers the request while its connection does not hold much that the client has not read. If there is no room
+    /// and the connection itself holds some of it, the request waits for that and tries once more.
+    async fn answer_in_turn(
+        self: &Rc<Self>,
+        request: &Envelope,
+        read: &SplitRead,
+    ) -> Result<Reply, Instead> {
+        let turn = self.share.turn(MUCH).await;
+        let answered = self.answer(request, read).await;
+        drop(turn);
+        match answered {
+            Err(instead) if instead.lacks_room() && self.share.is_in_use() => {
+                let _turn = self.share.turn(0).await;
+                self.answer(request, read).await
+            }
+            answered => answered,
         }
     }
 
@@ -51,10 +71,13 @@ impl SplitReader {
         // A USE since then would change what the statement means.
         if read.keyspace.is_some() && *self.wire.keyspace.borrow() != read.keyspace {
             let body = error::encode(ErrorCode::Overloaded, KEYSPACE_CHANGED);
-            return self.wire.answer(&request, (0, opcode::ERROR), body).await;
+            let head = (0, opcode::ERROR);
+            return self.wire.answer(&request, head, &[&body]).await;
         }
-        if let Some(cut) = read.cut {
-            return self.answer_cut(request, cut, read.sight).await;
+        if let Some(cut) = read.cut
+            && self.answer_cut(&request, cut, read.sight.as_ref()).await
+        {
+            return;
         }
         if let Some(sight) = read.sight {
             let mut pending = self.wire.pending.borrow_mut();

@@ -1,13 +1,18 @@
 //! Reads one page of one bucket on our own connections, or one key of an `IN` from the original on the client's
 //! connection.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::fallback::{Fallback, Instead};
 use super::reading::{Reading, Source};
+use super::row_bytes::RowBytes;
+use super::share::Share;
+use crate::budget::Reserved;
 use crate::protocol::header::{Version, opcode};
 use crate::protocol::response;
 use crate::protocol::types::Value;
+use crate::proxy::own::Unanswered;
 use crate::rewrite::aggregate::Joined;
 use crate::rewrite::bind::Key;
 use crate::rewrite::bounds;
@@ -39,8 +44,7 @@ pub(super) struct Partition<'a> {
 
 /// The reply to one sub-read.
 pub(super) struct SubPage {
-    body: Vec<u8>,
-    rows: std::ops::Range<usize>,
+    pub(super) rows: RowBytes,
     pub(super) row_count: usize,
     column_count: usize,
     /// Its last row, if there may be rows behind it.
@@ -120,7 +124,8 @@ impl<'a> Partition<'a> {
             .execute(&self.prepared, &request, &route, self.reading.patience())
             .await
             .map_err(fallback)?;
-        SubPage::read(reply.body, reply.warnings).ok_or_else(|| Fallback::Unexpected.into())
+        let message = (reply.body, 0, reply.warnings);
+        SubPage::read(message, reply.reserved, &self.reading.reader.share)
     }
 
     async fn read_original(&self, place: &Place, page_size: i32) -> Result<SubPage, Instead> {
@@ -131,18 +136,23 @@ impl<'a> Partition<'a> {
         let state = self.state(place, version)?;
         let request = self.request(&values, page_size, state.as_deref());
         let body = request.encode_query(version, &self.statement.text);
-        let asked = wire.ask_beside(opcode::QUERY, body.map_err(|_| Fallback::Unexpected)?);
-        let reply = tokio::time::timeout(self.reading.left(), asked)
-            .await
+        let asked = wire.ask_large(opcode::QUERY, body.map_err(|_| Fallback::Unexpected)?);
+        let reply = tokio::time::timeout(self.reading.left(), asked).await;
+        let (reply, reserved) = reply
             .map_err(|_| Fallback::Timeout)?
-            .ok_or(Fallback::Unreachable)?;
+            .map_err(|unanswered| match unanswered {
+                Unanswered::Gone => Fallback::Unreachable,
+                Unanswered::NoRoom => Fallback::Room,
+            })?;
         if reply.header.opcode != opcode::RESULT {
             return Err(Fallback::Error.into());
         }
         let parts = response::warnings_and_message(reply.header, &reply.body);
         let (warnings, message) = parts.map_err(|_| Fallback::Unexpected)?;
         let warnings = warnings.into_iter().map(str::to_owned).collect();
-        SubPage::read(message.rest().to_vec(), warnings).ok_or_else(|| Fallback::Unexpected.into())
+        let message_at = reply.body.len() - message.rest().len();
+        let message = (reply.body, message_at, warnings);
+        SubPage::read(message, reserved, &self.reading.reader.share)
     }
 
     /// A sub-read with the settings of the client's request.
@@ -184,27 +194,31 @@ impl<'a> Partition<'a> {
 }
 
 impl SubPage {
-    fn read(body: Vec<u8>, warnings: Vec<String>) -> Option<Self> {
-        let page = Page::read(&body)?;
+    /// Reads a body whose message begins at this position.
+    fn read(
+        (body, message_at, warnings): (Vec<u8>, usize, Vec<String>),
+        reserved: Reserved,
+        share: &Rc<Share>,
+    ) -> Result<Self, Instead> {
+        let taken = share.take(body.len()).ok_or(Fallback::Room)?;
+        let message = &body[message_at..];
+        let page = Page::read(message).ok_or(Fallback::Unexpected)?;
         let more = match page.paging_state {
             None => None,
-            Some(state) => Some(NativeState::read(state)?.mark?),
+            Some(state) => {
+                let mark = NativeState::read(state).and_then(|state| state.mark);
+                Some(mark.ok_or(Fallback::Unexpected)?)
+            }
         };
         let (row_count, column_count) = (page.row_count, page.column_count);
-        // The rows are the last part of the message.
-        let rows = body.len() - page.rows.len()..body.len();
-        Some(Self {
-            body,
-            rows,
+        let lengths = (message.len(), page.rows.len());
+        Ok(Self {
+            rows: RowBytes::new(body, lengths, reserved, taken),
             row_count,
             column_count,
             more,
             warnings,
         })
-    }
-
-    pub(super) fn rows(&self) -> &[u8] {
-        &self.body[self.rows.clone()]
     }
 
     /// An aggregate has only this row.
@@ -214,7 +228,7 @@ impl SubPage {
             column_count: self.column_count,
             columns: &[],
             row_count: self.row_count,
-            rows: self.rows(),
+            rows: self.rows.rows(),
         };
         let values = page.first_row_values()?;
         Some(
@@ -235,6 +249,7 @@ fn fallback(error: PoolError) -> Instead {
         }
         PoolError::Refused { .. } => Fallback::Error,
         PoolError::Changed => Fallback::Columns,
+        PoolError::NoRoom => Fallback::Room,
         PoolError::Protocol { .. } | PoolError::Encode(_) => Fallback::Unexpected,
     }
     .into()

@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::streams::{Answered, Stream, Streams};
 use super::{PoolConfig, PoolError, STATEMENTS_MAX};
+use crate::budget::Reserved;
 use crate::protocol::deframer::{Part, Verdict, View};
 use crate::protocol::header::Version;
 use crate::protocol::{Envelope, ProtocolError};
@@ -42,10 +43,15 @@ pub(super) struct Link {
     preparations: Cell<u64>,
 }
 
+/// A reply and the memory that is reserved for it; `None`: there was no room for it.
+type Arrived = Option<(Envelope, Reserved)>;
+
 struct Shared {
     config: Arc<PoolConfig>,
     address: SocketAddr,
-    streams: RefCell<Streams<oneshot::Sender<Envelope>>>,
+    streams: RefCell<Streams<oneshot::Sender<Arrived>>>,
+    /// The memory for the reply that is arriving.
+    arriving: RefCell<Reserved>,
     /// One permit per free stream id.
     room: Semaphore,
     closed: Cell<bool>,
@@ -77,6 +83,7 @@ impl Link {
         let lease = config.balance.connected(address);
         config.metrics.connections.increment(1);
         let shared = Rc::new(Shared {
+            arriving: RefCell::new(config.memory.nothing()),
             config,
             address,
             streams: RefCell::new(Streams::new(IN_FLIGHT_MAX)),
@@ -119,7 +126,7 @@ impl Link {
         (flags, opcode): (u8, u8),
         body: Vec<u8>,
         deadline: Instant,
-    ) -> Result<Envelope, PoolError> {
+    ) -> Result<(Envelope, Reserved), PoolError> {
         let shared = &*self.shared;
         let address = shared.address;
         match timeout_at(deadline, shared.room.acquire()).await {
@@ -136,7 +143,7 @@ impl Link {
         let sent = self.outgoing.try_send(SEGMENTS.frame(&request));
         sent.map_err(|_| PoolError::Unsent(address))?;
         match timeout_at(deadline, receiver).await {
-            Ok(Ok(reply)) => Ok(reply),
+            Ok(Ok(reply)) => reply.ok_or(PoolError::NoRoom),
             Ok(Err(_)) => Err(PoolError::Broken(address)),
             Err(_) => {
                 shared.count_silence();
@@ -196,20 +203,30 @@ impl Shared {
         }
     }
 
-    /// A reply that nobody waits for is dropped as it arrives.
-    fn judge(&self, view: View<'_>) -> Verdict<()> {
-        match self.streams.borrow().is_given_up(view.header.stream) {
-            true => Verdict::Discard(()),
-            false => Verdict::Take(()),
+    /// Reserves memory when a reply begins to arrive. A reply for which there is no room, or nobody waits, is dropped as
+    /// it arrives.
+    fn judge(&self, view: View<'_>) -> Verdict<Option<Reserved>> {
+        let mut arriving = self.arriving.borrow_mut();
+        let is_given_up = self.streams.borrow().is_given_up(view.header.stream);
+        if is_given_up || !arriving.grow_to(view.header.length as usize) {
+            *arriving = self.config.memory.nothing();
+            return Verdict::Discard(None);
         }
+        if !view.complete {
+            return Verdict::Collect;
+        }
+        let reserved = std::mem::replace(&mut *arriving, self.config.memory.nothing());
+        Verdict::Take(Some(reserved))
     }
 
     /// Hands a reply over. Returns `false` if nothing was asked on its stream.
-    fn deliver(&self, reply: Envelope) -> bool {
+    fn deliver(&self, reply: Envelope, reserved: Option<Reserved>) -> bool {
         self.silent.set(0);
         match self.streams.borrow_mut().answered(reply.header.stream) {
             // If the request was given up at this very moment, the reply is dropped.
-            Answered::Waiter(waiter) => drop(waiter.send(reply)),
+            Answered::Waiter(waiter) => {
+                drop(waiter.send(reserved.map(|reserved| (reply, reserved))));
+            }
             Answered::Late => {}
             Answered::Unknown => return false,
         }
@@ -271,8 +288,8 @@ impl Incoming {
             self.buffer.consume(step.consumed);
             for part in step.then {
                 // We asked for no events, so every message is a reply.
-                if let Part::Taken(reply, ()) = part
-                    && !shared.deliver(reply)
+                if let Part::Taken(reply, reserved) = part
+                    && !shared.deliver(reply, reserved)
                 {
                     return Err(ProtocolError::UnknownStream);
                 }

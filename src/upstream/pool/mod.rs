@@ -32,6 +32,7 @@ use self::route::Known;
 use self::statements::Statements;
 use super::balance::Balance;
 use super::dial::Dialer;
+use crate::budget::Budget;
 use crate::config::Credentials;
 use crate::protocol::header::Version;
 use crate::protocol::request::query;
@@ -57,6 +58,8 @@ pub struct PoolConfig {
     balance: Arc<Balance>,
     /// Tells the control connection to check the nodes.
     suspicion: Arc<Notify>,
+    /// For replies, from when they begin to arrive until nobody holds them any more.
+    memory: Arc<Budget>,
     metrics: Metrics,
 }
 
@@ -72,8 +75,14 @@ impl PoolConfig {
             credentials,
             balance,
             suspicion,
+            memory: Budget::new(usize::MAX),
             metrics: Metrics::register(),
         }
+    }
+
+    /// Replies that do not fit into this budget are not taken.
+    pub fn within(self, memory: Arc<Budget>) -> Self {
+        Self { memory, ..self }
     }
 
     /// A node has failed: it is left alone for a while, and the control connection checks it.
@@ -102,6 +111,8 @@ pub enum PoolError {
     },
     #[error("the statement's columns have changed since it was prepared")]
     Changed,
+    #[error("there is no room for the reply")]
+    NoRoom,
     #[error("{address} broke the CQL protocol: {source}")]
     Protocol {
         address: SocketAddr,
