@@ -16,6 +16,7 @@ use super::decision::{Refusal, Taken};
 use super::metrics::Close;
 use super::outlet::Outlet;
 use super::rights::record::Rights;
+use super::split::answer::NOT_CONTINUED;
 use super::watching::Watching;
 use super::wire::Wire;
 use crate::protocol::ProtocolError;
@@ -65,6 +66,8 @@ pub(super) enum Acted {
     Done,
     /// Its statements are prepared now.
     JudgeAgain(Envelope),
+    /// It goes on to upstream in its place, as this request.
+    Forward(Envelope),
 }
 
 impl Session {
@@ -185,6 +188,10 @@ impl Session {
             request = match self.act(request, taken).await {
                 Ok(Acted::Done) => return None,
                 Ok(Acted::JudgeAgain(request)) => request,
+                Ok(Acted::Forward(forwarded)) => {
+                    request = forwarded;
+                    break;
+                }
                 Err(_) => return Some(Ending::Quiet(Close::Client)),
             };
             taken = match self.judge_again(&request) {
@@ -217,6 +224,16 @@ impl Session {
             Taken::SplitRead(read) => {
                 self.watched(|watching| watching.reads.begin(request, *read));
                 Ok(())
+            }
+            Taken::GoOn(state) => {
+                let watching = self.watching.as_ref();
+                match watching.and_then(|watching| watching.reads.go_on(&request, &state)) {
+                    Some(request) => {
+                        self.wire.count_request();
+                        return Ok(Acted::Forward(request));
+                    }
+                    None => Err((stream, Refusal::new(ErrorCode::Protocol, NOT_CONTINUED))),
+                }
             }
         };
         if let Err((stream, refusal)) = refusal {

@@ -20,7 +20,7 @@ use crate::proxy::rights::record::Deed;
 use crate::rewrite::Reason;
 use crate::rewrite::bind::Key;
 use crate::rewrite::native::{NativeState, UNLIMITED};
-use crate::rewrite::state::PagingState;
+use crate::rewrite::state::{PagingState, StateError};
 
 impl SplitReader {
     pub(super) async fn answer(
@@ -28,8 +28,11 @@ impl SplitReader {
         request: &Envelope,
         read: &SplitRead,
     ) -> Result<Reply, Instead> {
-        let resumed = resumed(read)?;
-        let instead = |fallback: Fallback| self.instead(fallback, request, resumed.as_ref());
+        let resumed = match &read.state {
+            Some(state) => Some(resumed(state, read.asked.fingerprint).map_err(Instead::Refuse)?),
+            None => None,
+        };
+        let instead = |fallback: Fallback| self.instead(fallback, request, resumed);
         let Some(wanted) = &read.wanted else {
             return Err(instead(Fallback::NotSplit));
         };
@@ -50,7 +53,7 @@ impl SplitReader {
             bound: &values.bound(),
             keys,
             limits: *limits,
-            resumed: resumed.clone(),
+            resumed: resumed.cloned(),
             bytes_max: read.cut.map(|cut| cut.bytes_max),
             deadline: reading::deadline(readable),
         };
@@ -75,6 +78,27 @@ impl SplitReader {
         let Some(state) = resumed else {
             return Instead::Original(fallback);
         };
+        match self.continued(request, state) {
+            Some(request) => Instead::GoOn(fallback, request),
+            None => Instead::Refuse(NOT_CONTINUED),
+        }
+    }
+
+    /// The request with which the original continues a scan for which there is no room here. `None`: it cannot.
+    pub(in crate::proxy) fn go_on(
+        &self,
+        request: &Envelope,
+        state: &PagingState,
+    ) -> Option<Envelope> {
+        let metrics = &self.wire.proxy.metrics.split;
+        metrics.count(Fallback::Room);
+        let request = self.continued(request, state)?;
+        metrics.went_on.increment(1);
+        Some(request)
+    }
+
+    /// The same request with a paging state of Cassandra's own.
+    fn continued(&self, request: &Envelope, state: &PagingState) -> Option<Envelope> {
         let left = |limit: Option<u32>| {
             limit.map_or(UNLIMITED, |limit| i32::try_from(limit).unwrap_or(UNLIMITED))
         };
@@ -85,15 +109,9 @@ impl SplitReader {
             remaining_in_partition: left(state.partition_limit_left),
         };
         let version = self.wire.version.get();
-        let native = native.encode(version, usize::from(state.clustering_columns));
-        let request = native.and_then(|native| {
-            let page_size = page::parameters(version, request)?.page_size;
-            page::with_page(version, request, page_size, Some(&native))
-        });
-        match request {
-            Some(request) => Instead::GoOn(fallback, request),
-            None => Instead::Refuse(NOT_CONTINUED),
-        }
+        let native = native.encode(version, usize::from(state.clustering_columns))?;
+        let page_size = page::parameters(version, request)?.page_size;
+        page::with_page(version, request, page_size, Some(&native))
     }
 
     async fn one_key(
@@ -171,14 +189,16 @@ const OTHER_REQUEST: &str =
     "Invalid value for the paging state: it belongs to another statement or to other values";
 const DAMAGED: &str =
     "Invalid value for the paging state: it is damaged, or from another version of Narrows";
-const NOT_CONTINUED: &str = "Invalid value for the paging state: this protocol version cannot continue the scan; start it again";
+pub(in crate::proxy) const NOT_CONTINUED: &str = "Invalid value for the paging state: this protocol version cannot continue the scan; start it again";
 
-/// The position from which the request continues its scan.
-fn resumed(read: &SplitRead) -> Result<Option<PagingState>, Instead> {
-    match &read.state {
-        None => Ok(None),
-        Some(Ok(state)) if state.fingerprint == read.asked.fingerprint => Ok(Some(state.clone())),
-        Some(Ok(_)) => Err(Instead::Refuse(OTHER_REQUEST)),
-        Some(Err(_)) => Err(Instead::Refuse(DAMAGED)),
+/// The position from which a request with this fingerprint continues its scan. `Err`: why it cannot.
+pub(super) fn resumed(
+    state: &Result<PagingState, StateError>,
+    fingerprint: u64,
+) -> Result<&PagingState, &'static str> {
+    match state {
+        Ok(state) if state.fingerprint == fingerprint => Ok(state),
+        Ok(_) => Err(OTHER_REQUEST),
+        Err(_) => Err(DAMAGED),
     }
 }

@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
-use super::read::{Asked, SplitRead, Wanted};
+use super::answer::resumed;
+use super::read::{Asked, SplitRead, Wanted, fingerprint};
 use super::reader::SplitReader;
 use crate::filter::Target;
 use crate::known::Watched;
 use crate::protocol::ProtocolError;
 use crate::protocol::header::{Header, flag};
 use crate::protocol::request::parameters::Parameters;
+use crate::protocol::response::error::ErrorCode;
 use crate::proxy::decision::{Decision, Taken};
 use crate::proxy::held::Held;
 use crate::proxy::pending::Pending;
@@ -18,7 +20,7 @@ use crate::proxy::source::{Asking, Source};
 use crate::proxy::wire::Stage;
 use crate::rewrite::Reason;
 use crate::rewrite::bind::{Bound, Key};
-use crate::rewrite::state::PagingState;
+use crate::rewrite::state::{PagingState, StateError};
 use crate::schema::names::{PartitionKey, TableName};
 use crate::watched::Mode;
 
@@ -69,9 +71,13 @@ impl SplitReader {
         let bytes = copies * asking.header.length as usize;
         let bytes = self.wire.proxy.split_reads.reserve(bytes);
         let (Some(_held), Some(_bytes)) = (held, bytes) else {
-            // The original would reject a paging state of ours.
-            let goes_on = state.is_some();
-            return Ok(goes_on.then(|| Decision::overloaded("reads of split partitions")));
+            return Ok(match state {
+                None => sight.map(|sight| Decision::Watch(Pending::Sight(sight))),
+                Some(state) => {
+                    let fingerprint = fingerprint(asking.source.text(), table, parameters);
+                    Some(without_room(&state, fingerprint))
+                }
+            });
         };
         let needs_keyspace = asking.source.is_text() && parameters.keyspace.is_none();
         Ok(Some(Decision::Take(Taken::SplitRead(Box::new(
@@ -88,6 +94,15 @@ impl SplitReader {
                 _held,
             },
         )))))
+    }
+}
+
+/// A scan that began on a split and that no task of ours can continue. The original would reject its paging state, so it
+/// gets one of its own, with the same position.
+fn without_room(state: &Result<PagingState, StateError>, fingerprint: u64) -> Decision {
+    match resumed(state, fingerprint) {
+        Ok(state) => Decision::Take(Taken::GoOn(Box::new(state.clone()))),
+        Err(text) => Decision::refuse(ErrorCode::Protocol, text),
     }
 }
 

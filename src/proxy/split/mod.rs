@@ -7,7 +7,7 @@
 //! In any doubt the original answers (`fallback`): the client has received nothing yet, so only time is lost. `cut`
 //! keeps pages of the original small; `page` changes the page size and paging state of a request.
 
-mod answer;
+pub(super) mod answer;
 mod consider;
 mod cut;
 pub(super) mod fallback;

@@ -92,7 +92,8 @@ impl Asked {
     }
 }
 
-fn fingerprint(text: &str, table: &TableName, parameters: &Parameters<'_>) -> u64 {
+/// Tells a scan from others.
+pub(super) fn fingerprint(text: &str, table: &TableName, parameters: &Parameters<'_>) -> u64 {
     let mut bytes = Vec::new();
     bytes.put_long_string(text);
     bytes.put_long_string(&table.keyspace);
