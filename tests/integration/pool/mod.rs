@@ -1,5 +1,6 @@
 //! The proxy's own connections for split reads, against real Cassandra.
 
+mod memory;
 mod outages;
 mod statements;
 
