@@ -71,12 +71,10 @@ impl SplitReader {
             }
             None => return false,
         };
-        let body = reply.body();
         if let Some(sight) = sight {
-            self.look(sight, (reply.flags, opcode), &body);
+            self.look(sight, (reply.flags, opcode), &reply.body());
         }
-        let head = (reply.flags, opcode);
-        self.wire.answer(request, head, &body).await;
+        self.send(request, opcode, &reply).await;
         true
     }
 

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use super::fallback::{Instead, Reply};
 use super::read::SplitRead;
 use super::reader::SplitReader;
-use super::share::MUCH;
 use crate::protocol::header::{Envelope, opcode};
 use crate::protocol::response::error::{self, ErrorCode};
 use crate::proxy::decision::KEYSPACE_CHANGED;
@@ -27,8 +26,7 @@ impl SplitReader {
         match self.answer_in_turn(&request, &read).await {
             Ok(reply) => {
                 metrics.answered.increment(1);
-                let head = (reply.flags, opcode::RESULT);
-                self.wire.answer(&request, head, &reply.body()).await;
+                self.send(&request, opcode::RESULT, &reply).await;
             }
             Err(Instead::Original(fallback)) => {
                 metrics.count(fallback);
@@ -48,19 +46,32 @@ impl SplitReader {
         }
     }
 
-    /// Answers the request while its connection does not hold much that the client has not read. If there is no room
-    /// and the connection itself holds some of it, the request waits for that and tries once more.
+    /// Sends a reply. Until all of it is written, it counts as unsent.
+    pub(super) async fn send(&self, request: &Envelope, opcode: u8, reply: &Reply) {
+        let body = reply.body();
+        let _unsent = self.share.sending(body.iter().map(|part| part.len()).sum());
+        self.wire
+            .answer(request, (reply.flags, opcode), &body)
+            .await;
+    }
+
+    /// Answers the request while its connection has not much unsent. If there is no room, and some of it is taken by
+    /// replies that this client has not read, the request waits for these and tries once more.
     async fn answer_in_turn(
         self: &Rc<Self>,
         request: &Envelope,
         read: &SplitRead,
     ) -> Result<Reply, Instead> {
-        let turn = self.share.turn(MUCH).await;
+        let expected = match &read.wanted {
+            Some(_) => self.share.little_unsent().await,
+            // It goes on at the original, without a reply of ours.
+            None => None,
+        };
         let answered = self.answer(request, read).await;
-        drop(turn);
+        drop(expected);
         match answered {
-            Err(instead) if instead.lacks_room() && self.share.is_in_use() => {
-                let _turn = self.share.turn(0).await;
+            Err(instead) if instead.lacks_room() && self.share.has_unsent() => {
+                let _expected = self.share.nothing_unsent().await;
                 self.answer(request, read).await
             }
             answered => answered,
