@@ -13,6 +13,7 @@ use super::split::read::SplitRead;
 use crate::protocol::Compression;
 use crate::protocol::header::Version;
 use crate::protocol::response::error::{self, ErrorCode};
+use crate::rewrite::state::PagingState;
 
 pub(super) enum Decision {
     Forward,
@@ -39,6 +40,8 @@ pub(super) enum Taken {
     LateWrite(Box<LateWrite>),
     /// The request reads partitions that might be split.
     SplitRead(Box<SplitRead>),
+    /// The request continues a scan of a split, and there is no room for it. The original continues from here.
+    GoOn(Box<PagingState>),
 }
 
 /// An ERROR of our own. Upstream does not get the request.

@@ -10,7 +10,7 @@ use super::concern::Stale;
 use super::decision::{Refusal, Taken};
 use super::held::Held;
 use super::metrics::Close;
-use super::session::Session;
+use super::session::{Acted, Session};
 use crate::known::Known;
 use crate::protocol::Envelope;
 use crate::protocol::response::error::ErrorCode;
@@ -81,7 +81,9 @@ impl Session {
                 taken => taken,
             };
             // A client that has gone needs no reply.
-            drop(self.act(request, taken).await);
+            if let Ok(Acted::Forward(request)) = self.act(request, taken).await {
+                self.wire.forward(&request).await;
+            }
             return;
         }
     }

@@ -11,7 +11,6 @@
 mod agreement;
 pub mod arrival;
 mod beside;
-mod budget;
 mod concern;
 mod decision;
 mod events;
@@ -24,6 +23,7 @@ mod metrics;
 pub mod mirror;
 mod names;
 mod opening;
+mod outlet;
 mod own;
 mod pending;
 mod prepared;

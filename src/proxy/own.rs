@@ -10,9 +10,10 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::pending::Pending;
+use super::pending::{Own, OwnReply, Pending};
 use super::prepared::Statement;
 use super::wire::Wire;
+use crate::budget::Reserved;
 use crate::protocol::header::{Envelope, Version, opcode};
 use crate::protocol::request::query;
 use crate::protocol::response;
@@ -23,6 +24,14 @@ use crate::upstream::pool::Pool;
 const FIRST_STREAM: i16 = -2;
 /// How long preparing one statement may hold up the requests behind it.
 const PREPARE_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why a request of our own has no reply.
+pub(super) enum Unanswered {
+    /// Upstream is gone.
+    Gone,
+    /// There was no room for the reply.
+    NoRoom,
+}
 
 impl Wire {
     /// Runs a statement as the client. `None`: upstream refused it, or is gone.
@@ -103,15 +112,32 @@ impl Wire {
         asked.await.ok().flatten()
     }
 
+    /// The same for a reply with rows of the original. It counts as memory for split reads as long as it is held.
+    pub(super) async fn ask_large(
+        self: &Rc<Self>,
+        opcode: u8,
+        body: Vec<u8>,
+    ) -> Result<(Envelope, Reserved), Unanswered> {
+        let wire = self.clone();
+        let asked = tokio::task::spawn_local(async move { wire.asked(opcode, body, true).await });
+        let reply = asked.await.ok().flatten().ok_or(Unanswered::Gone)?;
+        reply.ok_or(Unanswered::NoRoom)
+    }
+
+    /// For a small reply.
     async fn ask(&self, opcode: u8, body: Vec<u8>) -> Option<Envelope> {
+        let (reply, _) = self.asked(opcode, body, false).await??;
+        Some(reply)
+    }
+
+    async fn asked(&self, opcode: u8, body: Vec<u8>, is_large: bool) -> Option<OwnReply> {
         if self.is_closed() {
             return None;
         }
         let (sender, receiver) = oneshot::channel();
         let stream = self.free_own_stream()?;
-        self.pending
-            .borrow_mut()
-            .insert(stream, Pending::Own(sender));
+        let own = Own::new(sender, self.proxy.split_reads.nothing(), is_large);
+        self.pending.borrow_mut().insert(stream, Pending::Own(own));
         self.count_request();
         let request = Envelope::new(self.version.get().byte(), stream, opcode, body);
         self.send_upstream(&request).await.ok()?;

@@ -43,7 +43,7 @@ impl Session {
             _ => self.judge_watched(view),
         };
         match verdict {
-            Verdict::More | Verdict::Head => {}
+            Verdict::More | Verdict::Head | Verdict::Collect => {}
             _ => self.wire.count_reply(),
         }
         verdict
@@ -76,12 +76,27 @@ impl Session {
             if !watching.is_none_or(look) {
                 return Verdict::Head;
             }
+        } else if let Pending::Own(own) = pending {
+            let has_room = own.make_room(view);
+            if has_room && !view.complete {
+                return Verdict::Collect;
+            }
+            if !has_room && let Some(own) = all.remove(&view.header.stream) {
+                return Verdict::Discard(TakenReply::Pending(own));
+            }
         } else if !view.complete {
             return Verdict::More;
         }
-        let passes = self.passes(pending, view);
-        let pending = all.remove(&view.header.stream);
         drop(all);
+        self.judge_whole(view)
+    }
+
+    /// Judges a reply that is all there, or of which enough was seen.
+    fn judge_whole(&self, view: View<'_>) -> Verdict<TakenReply> {
+        let mut pending = self.wire.pending.borrow_mut().remove(&view.header.stream);
+        let passes = pending
+            .as_mut()
+            .is_none_or(|pending| self.passes(pending, view));
         match pending {
             Some(pending) if !passes => Verdict::Take(TakenReply::Pending(pending)),
             Some(Pending::Prepare(statement, _)) => {
@@ -147,8 +162,7 @@ impl Session {
             TakenReply::Pending(pending) => pending,
         };
         match pending {
-            // The task that asked may be gone.
-            Pending::Own(asker) => drop(asker.send(reply)),
+            Pending::Own(own) => own.deliver(reply),
             Pending::LateWrite(in_flight, sender) => {
                 drop(sender.send(self.replied(in_flight, reply)));
             }

@@ -256,7 +256,7 @@ fn remedy(error: &VerifyError) -> Remedy {
             0x1000..=0x1002 | 0x1300 | 0x2500 => Remedy::Wait,
             _ => Remedy::None,
         },
-        PoolError::Unreachable | PoolError::Unsent(_) => Remedy::Wait,
+        PoolError::Unreachable | PoolError::Unsent(_) | PoolError::NoRoom => Remedy::Wait,
         PoolError::Changed | PoolError::Protocol { .. } | PoolError::Encode(_) => Remedy::None,
     }
 }

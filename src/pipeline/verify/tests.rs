@@ -8,7 +8,7 @@ use super::difference::DifferenceKind::{self, *};
 use super::restriction::Restriction;
 use super::row::{Block, Cells, Key, Row, RowAt};
 use crate::protocol::types::Write;
-use crate::rewrite::rows::{Heading, compose};
+use crate::rewrite::rows::{Heading, head};
 use crate::schema::{ClusteringColumn, Column, CqlType, TableSchema};
 
 fn column(name: &str, cql_type: &str) -> Column {
@@ -77,7 +77,7 @@ fn block(rows: &[Values]) -> Rc<Block> {
         column_count: 7,
         ..Heading::default()
     };
-    let message = compose(&heading, &[(rows.len(), &out)]);
+    let message = [head(&heading, rows.len()), out].concat();
     Rc::new(Block::read(message, 7, 10).unwrap())
 }
 

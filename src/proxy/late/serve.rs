@@ -62,7 +62,7 @@ impl WriteChecker {
             Ok(None) => {}
             Err(Refusal { flags, body }) => {
                 self.wire
-                    .answer(&request, (flags, opcode::ERROR), body)
+                    .answer(&request, (flags, opcode::ERROR), &[&body])
                     .await;
             }
         }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::fallback::{Fallback, Instead, Reply};
 use super::page;
-use super::read::{SplitRead, Wanted};
+use super::read::{Asked, SplitRead, Wanted};
 use super::reader::SplitReader;
 use super::reading::{self, Reading, Source};
 use crate::filter::Target;
@@ -28,8 +28,14 @@ impl SplitReader {
         request: &Envelope,
         read: &SplitRead,
     ) -> Result<Reply, Instead> {
-        let (resumed, is_same) = resumed(read)?;
-        let instead = |fallback: Fallback| self.instead(fallback, request, resumed.as_ref());
+        let (resumed, is_same) = match &read.state {
+            Some(state) => {
+                let resumed = resumed(state, &read.asked).map_err(Instead::Refuse)?;
+                (Some(resumed.state), resumed.is_same)
+            }
+            None => (None, true),
+        };
+        let instead = |fallback: Fallback| self.instead(fallback, request, resumed);
         if !is_same {
             return Err(instead(Fallback::PagingState));
         }
@@ -53,7 +59,7 @@ impl SplitReader {
             bound: &values.bound(),
             keys,
             limits: *limits,
-            resumed: resumed.clone(),
+            resumed: resumed.cloned(),
             bytes_max: read.cut.map(|cut| cut.bytes_max),
             patience: reading::patience(readable, &read.asked, *limits),
         };
@@ -85,6 +91,27 @@ impl SplitReader {
         let Some(state) = resumed else {
             return Instead::Original(fallback);
         };
+        match self.continued(request, state) {
+            Some(request) => Instead::GoOn(fallback, request),
+            None => Instead::Refuse(NOT_CONTINUED),
+        }
+    }
+
+    /// The request with which the original continues a scan for which there is no room here. `None`: it cannot.
+    pub(in crate::proxy) fn go_on(
+        &self,
+        request: &Envelope,
+        state: &PagingState,
+    ) -> Option<Envelope> {
+        let metrics = &self.wire.proxy.metrics.split;
+        metrics.count(Fallback::Room);
+        let request = self.continued(request, state)?;
+        metrics.went_on.increment(1);
+        Some(request)
+    }
+
+    /// The same request with a paging state of Cassandra's own.
+    fn continued(&self, request: &Envelope, state: &PagingState) -> Option<Envelope> {
         let left = |limit: Option<u32>| {
             limit.map_or(UNLIMITED, |limit| i32::try_from(limit).unwrap_or(UNLIMITED))
         };
@@ -95,15 +122,9 @@ impl SplitReader {
             remaining_in_partition: left(state.partition_limit_left),
         };
         let version = self.wire.version.get();
-        let native = native.encode(version, usize::from(state.clustering_columns));
-        let request = native.and_then(|native| {
-            let page_size = page::parameters(version, request)?.page_size;
-            page::with_page(version, request, page_size, Some(&native))
-        });
-        match request {
-            Some(request) => Instead::GoOn(fallback, request),
-            None => Instead::Refuse(NOT_CONTINUED),
-        }
+        let native = native.encode(version, usize::from(state.clustering_columns))?;
+        let page_size = page::parameters(version, request)?.page_size;
+        page::with_page(version, request, page_size, Some(&native))
     }
 
     async fn one_key(
@@ -214,22 +235,34 @@ const OTHER_REQUEST: &str =
 const OTHER_TABLE: &str = "Invalid value for the paging state: it belongs to another table";
 const DAMAGED: &str = "Invalid value for the paging state: it is damaged";
 const NEWER: &str = "Invalid value for the paging state: a later version of Narrows wrote it; upgrade this proxy, or start the scan again";
-const NOT_CONTINUED: &str = "Invalid value for the paging state: this protocol version cannot continue the scan; start it again";
+pub(in crate::proxy) const NOT_CONTINUED: &str = "Invalid value for the paging state: this protocol version cannot continue the scan; start it again";
 
-/// The position from which the request continues its scan, and whether the split can continue it. Cassandra uses a
-/// position whatever the rest of the request says, so with another statement or other values the original continues.
-fn resumed(read: &SplitRead) -> Result<(Option<PagingState>, bool), Instead> {
-    let state = match &read.state {
-        None => return Ok((None, true)),
-        Some(Ok(state)) => state,
-        Some(Err(StateError::Damaged)) => return Err(Instead::Refuse(DAMAGED)),
-        Some(Err(StateError::Newer(_))) => return Err(Instead::Refuse(NEWER)),
+/// The position from which a request continues its scan.
+pub(super) struct Resumed<'a> {
+    pub(super) state: &'a PagingState,
+    /// The split can continue it. Cassandra uses a position whatever the rest of the request says, so with another
+    /// statement or other values the original continues.
+    is_same: bool,
+}
+
+/// `Err`: why the request cannot continue a scan.
+pub(super) fn resumed<'a>(
+    state: &'a Result<PagingState, StateError>,
+    asked: &Asked,
+) -> Result<Resumed<'a>, &'static str> {
+    let state = match state {
+        Ok(state) => state,
+        Err(StateError::Damaged) => return Err(DAMAGED),
+        Err(StateError::Newer(_)) => return Err(NEWER),
     };
-    let is_same = state.fingerprint == read.asked.fingerprint;
+    let is_same = state.fingerprint == asked.fingerprint;
     match state.table {
         // Format 1 does not tell another statement from another table.
-        None if !is_same => Err(Instead::Refuse(OTHER_REQUEST)),
-        Some(table) if table != read.asked.table => Err(Instead::Refuse(OTHER_TABLE)),
-        _ => Ok((Some(state.clone()), is_same && !state.is_extended)),
+        None if !is_same => Err(OTHER_REQUEST),
+        Some(table) if table != asked.table => Err(OTHER_TABLE),
+        _ => Ok(Resumed {
+            state,
+            is_same: is_same && !state.is_extended,
+        }),
     }
 }

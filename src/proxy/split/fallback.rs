@@ -2,6 +2,7 @@
 
 use metrics::{Counter, counter};
 
+use super::row_bytes::RowBytes;
 use crate::protocol::Envelope;
 use crate::rewrite::Reason;
 
@@ -12,7 +13,17 @@ pub(in crate::proxy) const NOT_REWRITTEN_TOTAL: &str = "narrows_proxy_not_rewrit
 /// A RESULT for the client.
 pub(super) struct Reply {
     pub(super) flags: u8,
-    pub(super) body: Vec<u8>,
+    /// The body up to its rows.
+    pub(super) head: Vec<u8>,
+    pub(super) rows: Vec<RowBytes>,
+}
+
+impl Reply {
+    /// The body, in parts.
+    pub(super) fn body(&self) -> Vec<&[u8]> {
+        let rows = self.rows.iter().map(RowBytes::rows);
+        std::iter::once(&self.head[..]).chain(rows).collect()
+    }
 }
 
 /// What happens if no split answers.
@@ -24,6 +35,15 @@ pub(super) enum Instead {
     GoOn(Fallback, Envelope),
     /// The paging state belongs to another table, or is damaged.
     Refuse(&'static str),
+}
+
+impl Instead {
+    pub(super) fn lacks_room(&self) -> bool {
+        matches!(
+            self,
+            Self::Original(Fallback::Room) | Self::GoOn(Fallback::Room, _)
+        )
+    }
 }
 
 impl From<Fallback> for Instead {
@@ -52,8 +72,10 @@ pub(in crate::proxy) enum Fallback {
     Unexpected,
     /// The client knows other columns than the split has.
     Columns,
-    /// The reply is too large, or too little of the shared memory is left.
+    /// The reply is too large.
     Size,
+    /// Too little memory is left, for all connections or for this one.
+    Room,
     /// The paging state is of another statement or other values, or a later version of Narrows wrote it.
     PagingState,
     /// The client sent a USE, which may change the meaning of the statement.
@@ -87,7 +109,7 @@ impl Fallback {
             Self::Error => 6,
             Self::Unexpected => 7,
             Self::Columns => 8,
-            Self::Size => 9,
+            Self::Size | Self::Room => 9,
             Self::PagingState => 10,
             Self::Use => 11,
         }

@@ -10,12 +10,12 @@ use futures::stream::{self, StreamExt};
 use super::cut::Read;
 use super::fallback::{Fallback, Instead, Reply};
 use super::reading::{Reading, Source};
+use super::row_bytes::RowBytes;
 use super::sub_read::{Part, Place, SubPage};
-use crate::proxy::budget::Reserved;
 use crate::rewrite::aggregate::{self, Joined};
 use crate::rewrite::metadata::Columns;
 use crate::rewrite::readable::{Aggregate, Answer};
-use crate::rewrite::rows::{Heading, compose};
+use crate::rewrite::rows::{self, Heading};
 use crate::rewrite::state::PagingState;
 use crate::rewrite::warnings::Warnings;
 
@@ -35,7 +35,7 @@ impl Reading<'_> {
     }
 
     async fn rows(&self, sources: &[Source]) -> Result<Reply, Instead> {
-        let mut filling = Filling::new(self)?;
+        let mut filling = Filling::new(self);
         let mut parts = self.parts(sources)?.into_iter();
         let (keys, source) = parts.next().ok_or(Fallback::Unexpected)?;
         let mut part = Part::open(self, keys, source).await?;
@@ -68,12 +68,14 @@ impl Reading<'_> {
         }
         let state = self.state(&part, &mut filling)?;
         let state = state.map(|state| state.encode());
-        let parts: Vec<(usize, &[u8])> = filling
-            .pages
-            .iter()
-            .map(|page| (page.row_count, page.rows()))
-            .collect();
-        self.reply(&part, &parts, state.as_deref(), &filling.warnings)
+        let Filling {
+            read,
+            rows,
+            warnings,
+            ..
+        } = filling;
+        let (flags, head) = self.head(&part, read.rows as usize, state.as_deref(), &warnings)?;
+        Ok(Reply { flags, head, rows })
     }
 
     /// What the page is filled from, in order, beginning where the scan continues.
@@ -238,16 +240,20 @@ impl Reading<'_> {
             });
         }
         let row = aggregate::encode(&joined.ok_or(Fallback::Unexpected)?);
-        self.reply(&part, &[(1, &row)], None, &warnings)
+        let (flags, mut head) = self.head(&part, 1, None, &warnings)?;
+        head.extend_from_slice(&row);
+        let rows = Vec::new();
+        Ok(Reply { flags, head, rows })
     }
 
-    fn reply(
+    /// The header's flags, and the body up to the rows.
+    fn head(
         &self,
         part: &Part<'_>,
-        parts: &[(usize, &[u8])],
+        row_count: usize,
         paging_state: Option<&[u8]>,
         warnings: &Warnings,
-    ) -> Result<Reply, Instead> {
+    ) -> Result<(u8, Vec<u8>), Instead> {
         let prepared = &part.prepared;
         if let Some(known) = &self.asked.result_metadata_id
             && **known != *prepared.result_metadata_id
@@ -265,19 +271,17 @@ impl Reading<'_> {
             paging_state,
             changed_metadata_id: None,
         };
-        let (flags, body) = warnings.before(version, compose(&heading, parts));
-        Ok(Reply { flags, body })
+        Ok(warnings.before(version, rows::head(&heading, row_count)))
     }
 }
 
 /// A page that is being filled.
 struct Filling {
-    reserved: Reserved,
     bytes_max: Option<usize>,
     page_left: Option<u32>,
     limit_left: Option<u32>,
     partition_left: Option<u32>,
-    pages: Vec<SubPage>,
+    rows: Vec<RowBytes>,
     read: Read,
     warnings: Warnings,
     /// The place behind the last row, if its part may have more rows.
@@ -285,15 +289,8 @@ struct Filling {
 }
 
 impl Filling {
-    fn new(reading: &Reading<'_>) -> Result<Self, Instead> {
-        Ok(Self {
-            reserved: reading
-                .reader
-                .wire
-                .proxy
-                .split_reads
-                .reserve(0)
-                .ok_or(Fallback::Size)?,
+    fn new(reading: &Reading<'_>) -> Self {
+        Self {
             bytes_max: reading.bytes_max,
             page_left: reading.page_rows(),
             limit_left: match &reading.resumed {
@@ -301,11 +298,11 @@ impl Filling {
                 None => reading.limits.rows,
             },
             partition_left: None,
-            pages: Vec::new(),
+            rows: Vec::new(),
             read: Read::default(),
             warnings: Warnings::default(),
             position: None,
-        })
+        }
     }
 
     fn begin_partition(&mut self, limit: Option<u32>) {
@@ -344,7 +341,7 @@ impl Filling {
         is_full && self.limit_left != Some(0) && !used_up
     }
 
-    fn take(&mut self, asked: u32, mut page: SubPage) -> Result<(), Instead> {
+    fn take(&mut self, asked: u32, page: SubPage) -> Result<(), Instead> {
         let rows = page.row_count as u32;
         for left in [
             &mut self.page_left,
@@ -356,18 +353,19 @@ impl Filling {
         {
             *left = left.checked_sub(rows).ok_or(Fallback::Unexpected)?;
         }
-        self.read.add(asked, page.row_count, page.rows().len());
-        // The rows are held twice: as they came, and in the reply.
-        let has_room = self.reserved.grow(2 * page.rows().len());
-        if self.read.bytes > REPLY_BYTES_MAX || !has_room {
+        self.read.add(asked, page.row_count, page.rows.rows().len());
+        if self.read.bytes > REPLY_BYTES_MAX {
             return Err(Fallback::Size.into());
         }
-        self.warnings.add(std::mem::take(&mut page.warnings));
-        self.position = page.more.clone().map(|place| Place {
+        self.warnings.add(page.warnings);
+        self.position = page.more.map(|place| Place {
             partition_left: self.partition_left.or(place.partition_left),
             ..place
         });
-        self.pages.push(page);
+        // A page without rows holds memory for nothing.
+        if page.row_count > 0 {
+            self.rows.push(page.rows);
+        }
         Ok(())
     }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use twox_hash::XxHash3_64;
 
 use super::cut::Cut;
+use crate::budget::Reserved;
 use crate::known::Watched;
 use crate::protocol::ProtocolError;
 use crate::protocol::header::{Version, flag};
 use crate::protocol::request::parameters::Parameters;
 use crate::protocol::request::{self, execute};
 use crate::protocol::types::{Value, Write};
-use crate::proxy::budget::Reserved;
 use crate::proxy::held::Held;
 use crate::proxy::short_names::ShortRead;
 use crate::proxy::sight::Sight;
@@ -106,6 +106,7 @@ impl Asked {
     }
 }
 
+/// Tells a scan from others.
 fn fingerprint(text: &str, table: &TableName, parameters: &Parameters<'_>) -> u64 {
     let mut bytes = Vec::new();
     bytes.put_long_string(text);

@@ -2,14 +2,19 @@
 //! connection.
 
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::even;
 use super::fallback::{Fallback, Instead};
 use super::reading::{Reading, Source};
+use super::row_bytes::RowBytes;
+use super::share::Share;
+use crate::budget::Reserved;
 use crate::protocol::header::{Version, opcode};
 use crate::protocol::response;
 use crate::protocol::types::Value;
+use crate::proxy::own::Unanswered;
 use crate::rewrite::aggregate::Joined;
 use crate::rewrite::bounds;
 use crate::rewrite::native::{Mark, NativeState, UNLIMITED};
@@ -50,8 +55,7 @@ pub(super) struct Part<'a> {
 
 /// The reply to one sub-read.
 pub(super) struct SubPage {
-    body: Vec<u8>,
-    rows: std::ops::Range<usize>,
+    pub(super) rows: RowBytes,
     pub(super) row_count: usize,
     column_count: usize,
     /// The place behind its last row, if there may be rows.
@@ -170,7 +174,8 @@ impl<'a> Part<'a> {
                 ..place.clone()
             })
         };
-        SubPage::read(reply.body, warnings, behind).ok_or_else(|| Fallback::Unexpected.into())
+        let message = (reply.body, 0, warnings);
+        SubPage::read(message, reply.reserved, &self.reading.reader.share, behind)
     }
 
     async fn read_original(&self, place: &Place, page_size: i32) -> Result<SubPage, Instead> {
@@ -183,11 +188,14 @@ impl<'a> Part<'a> {
         let state = self.state(place, version)?;
         let request = self.request(&values, page_size, state.as_deref());
         let body = request.encode_query(version, &self.statement.text);
-        let asked = wire.ask_beside(opcode::QUERY, body.map_err(|_| Fallback::Unexpected)?);
-        let reply = tokio::time::timeout(self.reading.patience.one(), asked)
-            .await
+        let asked = wire.ask_large(opcode::QUERY, body.map_err(|_| Fallback::Unexpected)?);
+        let reply = tokio::time::timeout(self.reading.patience.one(), asked).await;
+        let (reply, reserved) = reply
             .map_err(|_| Fallback::Timeout)?
-            .ok_or(Fallback::Unreachable)?;
+            .map_err(|unanswered| match unanswered {
+                Unanswered::Gone => Fallback::Unreachable,
+                Unanswered::NoRoom => Fallback::Room,
+            })?;
         if reply.header.opcode != opcode::RESULT {
             return Err(Fallback::Error.into());
         }
@@ -195,10 +203,10 @@ impl<'a> Part<'a> {
         let (warnings, message) = parts.map_err(|_| Fallback::Unexpected)?;
         let warnings = warnings.into_iter().map(str::to_owned).collect();
         let warnings = warnings::of_original(warnings, &self.reading.quoted());
-        let page = SubPage::read(message.rest().to_vec(), warnings, |native| {
-            self.behind(native)
-        });
-        page.ok_or_else(|| Fallback::Unexpected.into())
+        let message_at = reply.body.len() - message.rest().len();
+        let message = (reply.body, message_at, warnings);
+        let behind = |native| self.behind(native);
+        SubPage::read(message, reserved, &self.reading.reader.share, behind)
     }
 
     /// The place in the original that a native state names.
@@ -268,32 +276,32 @@ impl<'a> Part<'a> {
 }
 
 impl SubPage {
-    /// `behind`: the place that a native state names.
+    /// Reads a body whose message begins at this position. `behind`: the place that a native state names.
     fn read(
-        body: Vec<u8>,
-        warnings: Vec<String>,
+        (body, message_at, warnings): (Vec<u8>, usize, Vec<String>),
+        reserved: Reserved,
+        share: &Rc<Share>,
         behind: impl FnOnce(NativeState) -> Option<Place>,
-    ) -> Option<Self> {
-        let page = Page::read(&body)?;
+    ) -> Result<Self, Instead> {
+        let taken = share.take(body.len()).ok_or(Fallback::Room)?;
+        let message = &body[message_at..];
+        let page = Page::read(message).ok_or(Fallback::Unexpected)?;
         let more = match page.paging_state {
             None => None,
-            Some(state) => Some(behind(NativeState::read(state)?)?),
+            Some(state) => {
+                let place = NativeState::read(state).and_then(behind);
+                Some(place.ok_or(Fallback::Unexpected)?)
+            }
         };
         let (row_count, column_count) = (page.row_count, page.column_count);
-        // The rows are the last part of the message.
-        let rows = body.len() - page.rows.len()..body.len();
-        Some(Self {
-            body,
-            rows,
+        let lengths = (message.len(), page.rows.len());
+        Ok(Self {
+            rows: RowBytes::new(body, lengths, reserved, taken),
             row_count,
             column_count,
             more,
             warnings,
         })
-    }
-
-    pub(super) fn rows(&self) -> &[u8] {
-        &self.body[self.rows.clone()]
     }
 
     /// An aggregate has only this row.
@@ -303,7 +311,7 @@ impl SubPage {
             column_count: self.column_count,
             columns: &[],
             row_count: self.row_count,
-            rows: self.rows(),
+            rows: self.rows.rows(),
         };
         let values = page.first_row_values()?;
         Some(
@@ -324,6 +332,7 @@ fn fallback(error: PoolError) -> Instead {
         }
         PoolError::Refused { .. } => Fallback::Error,
         PoolError::Changed => Fallback::Columns,
+        PoolError::NoRoom => Fallback::Room,
         PoolError::Protocol { .. } | PoolError::Encode(_) => Fallback::Unexpected,
     }
     .into()

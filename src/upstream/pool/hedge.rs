@@ -260,6 +260,7 @@ mod tests {
             (refused(0x2200, "no such table"), None),
             (refused(0x2500, "unprepared"), None),
             (PoolError::Changed, None),
+            (PoolError::NoRoom, None),
             (PoolError::Encode(ProtocolError::UnknownStream), None),
         ];
         for (error, why) in cases {

@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::silence::{Silence, TICK, Tick};
 use super::streams::{Answered, Stream, Streams};
 use super::{PoolConfig, PoolError, STATEMENTS_MAX};
+use crate::budget::Reserved;
 use crate::protocol::deframer::{Part, Verdict, View};
 use crate::protocol::header::Version;
 use crate::protocol::{Envelope, ProtocolError, opcode};
@@ -38,10 +39,15 @@ pub(super) struct Link {
     preparations: Cell<u64>,
 }
 
+/// A reply and the memory that is reserved for it; `None`: there was no room for it.
+type Arrived = Option<(Envelope, Reserved)>;
+
 struct Shared {
     config: Arc<PoolConfig>,
     address: SocketAddr,
-    streams: RefCell<Streams<oneshot::Sender<Envelope>>>,
+    streams: RefCell<Streams<oneshot::Sender<Arrived>>>,
+    /// The memory for the reply that is arriving.
+    arriving: RefCell<Reserved>,
     /// One permit per free stream id.
     room: Semaphore,
     outgoing: mpsc::Sender<Vec<u8>>,
@@ -74,6 +80,7 @@ impl Link {
         config.metrics.connections.increment(1);
         let (outgoing, queued) = mpsc::channel(IN_FLIGHT_MAX.unsigned_abs().into());
         let shared = Rc::new(Shared {
+            arriving: RefCell::new(config.memory.nothing()),
             config,
             address,
             streams: RefCell::new(Streams::new(IN_FLIGHT_MAX)),
@@ -119,7 +126,7 @@ impl Link {
         kind: (u8, u8),
         body: Vec<u8>,
         deadline: Instant,
-    ) -> Result<Envelope, PoolError> {
+    ) -> Result<(Envelope, Reserved), PoolError> {
         let shared = &*self.shared;
         let address = shared.address;
         match timeout_at(deadline, shared.room.acquire()).await {
@@ -131,7 +138,7 @@ impl Link {
         let sent = shared.send(kind, body);
         let (_ticket, receiver) = sent.ok_or(PoolError::Unsent(address))?;
         match timeout_at(deadline, receiver).await {
-            Ok(Ok(reply)) => Ok(reply),
+            Ok(Ok(reply)) => reply.ok_or(PoolError::NoRoom),
             Ok(Err(_)) => Err(PoolError::Broken(address)),
             Err(_) => Err(PoolError::Timeout(address)),
         }
@@ -171,6 +178,7 @@ impl Shared {
         self.closed.set(true);
         self.room.close();
         self.streams.borrow_mut().clear();
+        self.arriving.replace(self.config.memory.nothing());
     }
 
     /// Puts a request on its way; the caller has taken room for it. `None`: the connection has ended.
@@ -178,7 +186,7 @@ impl Shared {
         &self,
         (flags, opcode): (u8, u8),
         body: Vec<u8>,
-    ) -> Option<(Ticket<'_>, oneshot::Receiver<Envelope>)> {
+    ) -> Option<(Ticket<'_>, oneshot::Receiver<Arrived>)> {
         let (sender, receiver) = oneshot::channel();
         let stream = self.streams.borrow_mut().take(sender)?;
         let ticket = Ticket {
@@ -213,19 +221,29 @@ impl Shared {
         }
     }
 
-    /// A reply that nobody waits for is dropped as it arrives.
-    fn judge(&self, view: View<'_>) -> Verdict<()> {
-        match self.streams.borrow().is_given_up(view.header.stream) {
-            true => Verdict::Discard(()),
-            false => Verdict::Take(()),
+    /// Reserves memory when a reply begins to arrive. A reply for which there is no room, or nobody waits, is dropped as
+    /// it arrives.
+    fn judge(&self, view: View<'_>) -> Verdict<Option<Reserved>> {
+        let mut arriving = self.arriving.borrow_mut();
+        let is_given_up = self.streams.borrow().is_given_up(view.header.stream);
+        if is_given_up || !arriving.grow_to(view.header.length as usize) {
+            *arriving = self.config.memory.nothing();
+            return Verdict::Discard(None);
         }
+        if !view.complete {
+            return Verdict::Collect;
+        }
+        let reserved = std::mem::replace(&mut *arriving, self.config.memory.nothing());
+        Verdict::Take(Some(reserved))
     }
 
     /// Hands a reply over. Returns `false` if nothing was asked on its stream.
-    fn deliver(&self, reply: Envelope) -> bool {
+    fn deliver(&self, reply: Envelope, reserved: Option<Reserved>) -> bool {
         match self.streams.borrow_mut().answered(reply.header.stream) {
             // If the request was given up at this very moment, the reply is dropped.
-            Answered::Waiter(waiter) => drop(waiter.send(reply)),
+            Answered::Waiter(waiter) => {
+                drop(waiter.send(reserved.map(|reserved| (reply, reserved))));
+            }
             Answered::Late => {}
             Answered::Unknown => return false,
         }
@@ -291,8 +309,8 @@ impl Incoming {
             self.buffer.consume(step.consumed);
             for part in step.then {
                 // We asked for no events, so every message is a reply.
-                if let Part::Taken(reply, ()) = part
-                    && !shared.deliver(reply)
+                if let Part::Taken(reply, reserved) = part
+                    && !shared.deliver(reply, reserved)
                 {
                     return Err(ProtocolError::UnknownStream);
                 }

@@ -36,6 +36,7 @@ use self::route::Known;
 use self::statements::Statements;
 use super::balance::Balance;
 use super::dial::Dialer;
+use crate::budget::Budget;
 use crate::config::Credentials;
 use crate::protocol::header::Version;
 use crate::protocol::request::query;
@@ -61,6 +62,8 @@ pub struct PoolConfig {
     balance: Arc<Balance>,
     /// Tells the control connection to check the nodes.
     suspicion: Arc<Notify>,
+    /// For replies, from when they begin to arrive until nobody holds them any more.
+    memory: Arc<Budget>,
     metrics: Metrics,
 }
 
@@ -76,8 +79,14 @@ impl PoolConfig {
             credentials,
             balance,
             suspicion,
+            memory: Budget::new(usize::MAX),
             metrics: Metrics::register(),
         }
+    }
+
+    /// Replies that do not fit into this budget are not taken.
+    pub fn within(self, memory: Arc<Budget>) -> Self {
+        Self { memory, ..self }
     }
 
     /// A node has failed: it is left alone for a while, and the control connection checks it.
@@ -106,6 +115,8 @@ pub enum PoolError {
     },
     #[error("the statement's columns have changed since it was prepared")]
     Changed,
+    #[error("there is no room for the reply")]
+    NoRoom,
     #[error("{address} broke the CQL protocol: {source}")]
     Protocol {
         address: SocketAddr,
@@ -143,6 +154,8 @@ impl PoolError {
             Self::Refused { code, .. } => {
                 matches!(code, 0x0000 | 0x1000..=0x1002 | 0x1200 | 0x1300) && !self.is_too_much()
             }
+            // Another node's reply would find no room either.
+            Self::NoRoom => false,
             Self::Changed | Self::Protocol { .. } | Self::Encode(_) => false,
         }
     }
@@ -356,7 +369,8 @@ impl Pool {
         let link = link.ok_or(PoolError::Unreachable)?;
         self.config.metrics.prepares.increment(1);
         let body = query::encode_prepare(Version::V5, text, Some(keyspace));
-        link.ask((0, opcode::PREPARE), body, deadline).await
+        let (reply, _) = link.ask((0, opcode::PREPARE), body, deadline).await?;
+        Ok(reply)
     }
 
     fn count_execute(&self, address: SocketAddr) {

@@ -1,6 +1,7 @@
 //! The proxy's own connections for split reads, against real Cassandra.
 
 mod hedged;
+mod memory;
 mod outages;
 mod statements;
 

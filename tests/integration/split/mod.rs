@@ -1,7 +1,9 @@
 //! Reads of split partitions by name: every line of the table of what is rewritten, scans through changes, paging states
 //! that do not fit, faults, and splits taken out of service. Random reads are the oracle's, beside this.
 
+mod backlog;
 mod faults;
+mod hostile;
 mod invalidated;
 mod keyspaces;
 mod lines;
