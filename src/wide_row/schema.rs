@@ -11,6 +11,7 @@ mod existing;
 #[cfg(test)]
 mod tests;
 
+use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
@@ -18,7 +19,6 @@ use scylla::client::session::Session;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError, SchemaAgreementError};
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 
-use super::store::Cause;
 use crate::config::Control;
 use crate::schema::replication::Replication;
 use crate::watched::WatchedTable;
@@ -31,7 +31,7 @@ const CREATE_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
     #[error("cannot read system_schema: {0}")]
-    Read(#[source] Cause),
+    Read(#[source] Box<dyn Error + Send + Sync>),
     #[error(
         "this role may not create {object} ({answer}); have a role with that right run the output of \
          `narrows schema print`, after which Narrows needs only SELECT and MODIFY on the keyspace, \
