@@ -184,3 +184,53 @@ fn wanted(
         keys,
     })))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: u64 = 7;
+
+    fn asked(fingerprint: u64) -> Asked {
+        Asked {
+            consistency: 1,
+            serial_consistency: None,
+            page_size: Some(10),
+            skip_metadata: false,
+            timestamp: None,
+            now_in_seconds: None,
+            result_metadata_id: None,
+            custom_payload: None,
+            fingerprint,
+            table: TABLE,
+        }
+    }
+
+    fn state(table: u64) -> PagingState {
+        PagingState {
+            generation: Some(1),
+            bucket: 0,
+            key: None,
+            clustering_columns: 1,
+            mark: None,
+            limit_left: None,
+            partition_limit_left: None,
+            fingerprint: 1,
+            table: Some(table),
+            is_extended: false,
+        }
+    }
+
+    /// As with room.
+    #[test]
+    fn without_room_a_scan_goes_on_whatever_its_values_and_only_in_its_table() {
+        for fingerprint in [1, 2] {
+            let decision = without_room(&Ok(state(TABLE)), &asked(fingerprint));
+            assert!(matches!(decision, Decision::Take(Taken::GoOn(_))));
+        }
+        for refused in [Ok(state(TABLE + 1)), Err(StateError::Damaged)] {
+            let decision = without_room(&refused, &asked(1));
+            assert!(matches!(decision, Decision::Take(Taken::Refuse(_))));
+        }
+    }
+}

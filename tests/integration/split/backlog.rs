@@ -4,7 +4,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::world::{ANSWERED, WENT_ON, World};
+use super::world::{ANSWERED, FALLBACKS, WENT_ON, World};
 use super::{Ask, CODECS, UNPREPARED, assert_same, state};
 use crate::support::request::{self, Parameters};
 use crate::support::{Codec, Frame, RawClient, eventually, opcode};
@@ -179,6 +179,48 @@ fn clients_that_do_not_read_hold_a_bounded_memory() {
         }
     }
     assert!(most <= BUDGET_MIB + BESIDE_MIB, "{most} MiB");
+}
+
+/// A USE waits for reads without a keyspace in their text, so these must not wait for their client meanwhile.
+#[test]
+fn reads_that_wait_for_their_client_make_way_for_a_use() {
+    const WAITING: i16 = 4;
+    let settings = &[("limits.split_read_bytes", "32MiB")];
+    let mut world = World::large(&[WIDE], WIDE_TEXT, settings);
+    world.split(1);
+    let direct = Ask::new(Codec::V4, world.text(WIDE_READS[0])).once(&mut world.direct);
+    let expected = direct.rows().rows.len();
+    let used = format!("{FALLBACKS}{{reason=\"use\"}}");
+    let using = format!("USE {}", world.keyspace.name);
+    let mut client = RawClient::connect(world.proxy.address(), Codec::V4);
+    client.query(&using);
+    client.asking = "wide pages, and a USE".to_owned();
+    let read = request::query(client.codec, "SELECT * FROM events WHERE k = 1");
+    let before = world.proxy.metric(ANSWERED);
+    let mut reads = 0;
+    eventually("one is from the split, and unread", || {
+        client.send(reads, opcode::QUERY, &read);
+        reads += 1;
+        sleep(Duration::from_secs(1));
+        (world.proxy.metric(ANSWERED) > before).then_some(())
+    });
+    for _ in 0..WAITING {
+        client.send(reads, opcode::QUERY, &read);
+        reads += 1;
+    }
+    client.send(reads, opcode::QUERY, &request::query(client.codec, &using));
+    // The client has read nothing of all this.
+    eventually("the others make way", || {
+        (world.proxy.metric(&used) >= WAITING as u64).then_some(())
+    });
+    for _ in 0..=reads {
+        let reply = client.receive();
+        drop(client.take_record());
+        assert_eq!(reply.error(), None);
+        if reply.stream < reads {
+            assert_eq!(reply.rows().rows.len(), expected);
+        }
+    }
 }
 
 pub(super) fn idle(world: &World, number: usize) -> RawClient {
