@@ -49,7 +49,7 @@ pub use list::Listed;
 pub use nodes::NodeFacts;
 pub use read::{ChangedRow, KeyReading, ShardReading, Split};
 pub use settings::ClusterPatience;
-pub use split_table::{HIDDEN, LeftRow, MadeTable, Prospect};
+pub use split_table::{HIDDEN, LeftRow, MadeTable, Prospect, SplitTables};
 use statements::Statements;
 pub use top_partitions::{TopPartition, TopPartitions};
 pub use transition::{Detected, End, Found, Outcome};

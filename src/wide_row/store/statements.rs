@@ -169,6 +169,8 @@ statements! {
         AND dropped_at = null");
     set_dropped: lwt("UPDATE {keyspace}.split_table SET dropped_at = ? WHERE {made} IF table_id = ? AND unused_since = ? \
         AND dropped_at = null");
+    /// For a table that somebody dropped, replaced or truncated.
+    set_lost: lwt("UPDATE {keyspace}.split_table SET dropped_at = ? WHERE {made} IF table_id = ? AND dropped_at = null");
     /// For an original that is gone.
     forget_made: lwt("DELETE FROM {keyspace}.split_table WHERE {made} IF table_id = ? AND unused_since = ? AND dropped_at \
     = ? AND lease = null");
