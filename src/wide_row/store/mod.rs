@@ -71,6 +71,11 @@ impl SplitId {
             key,
         }
     }
+
+    /// The number of shards that the place is one of: the numbers of shards begin with their count.
+    pub fn shards(&self) -> u32 {
+        1 << self.shard.max(1).ilog2()
+    }
 }
 
 /// The cause of an error: the driver's own error, or a text of ours.
