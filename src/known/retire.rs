@@ -69,6 +69,16 @@ pub enum Released {
     Rejected,
 }
 
+/// What a write with an unknown outcome may have changed.
+#[derive(Debug)]
+pub enum Doubted {
+    Keys(Vec<PartitionKey>),
+    /// Rows of partitions that cannot be computed. A hint may deliver them later.
+    Anywhere,
+    /// The table as a whole.
+    Table,
+}
+
 /// Why splits could not be checked or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum RetireError {
@@ -195,22 +205,24 @@ impl Retirer {
         let under_way = UnderWay::begin(self);
         self.runtime.spawn(async move {
             let _under_way = under_way;
-            retirer.resolve(&watched, keys).await;
+            retirer.resolve(&watched, &doubted).await;
             retirer.doubts.fetch_sub(1, Ordering::AcqRel);
         });
     }
 
-    async fn resolve(self: &Arc<Self>, watched: &Arc<Watched>, keys: Option<Vec<PartitionKey>>) {
+    async fn resolve(self: &Arc<Self>, watched: &Arc<Watched>, doubted: &Doubted) {
         for _ in 0..REPEATS_MAX {
             let done = {
                 let _turn = self.doubt_turns.acquire().await;
                 match &keys {
                     Some(keys) => self.leave_alone(watched, keys.clone()).await,
                     // The table may have finished loading by now, and turned out to have no splits.
-                    None if watched.freshness.age() == Age::Fresh && watched.has_no_splits() => {
+                    Doubted::Table
+                        if watched.freshness.age() == Age::Fresh && watched.has_no_splits() =>
+                    {
                         Ok(())
                     }
-                    None => self.take_out(watched, false).await,
+                    Doubted::Table => self.take_out(watched, false).await,
                 }
             };
             match done {
