@@ -48,7 +48,7 @@ impl Originals {
     /// Compares every watched table with what was last seen of it. What cannot be determined now is left to the next
     /// poll.
     pub(super) async fn check(&mut self, store: &Store, rows: &[WatchedRow], known: &Arc<Known>) {
-        let nodes = store.read_nodes().await;
+        let (nodes, ()) = tokio::join!(store.read_nodes(), store.prove_paxos());
         if let Err(error) = self.describe(store, rows, &nodes).await {
             tracing::debug!(%error, "the watched tables could not be described, trying again");
         }

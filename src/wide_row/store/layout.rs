@@ -54,10 +54,8 @@ impl Store {
             key.bytes().to_vec(),
             generation.0
         ];
-        let result = self
-            .session
-            .execute_unpaged(&self.statements.read_layout, values)
-            .await?;
+        let statement = self.nearby(&self.statements.read_layout);
+        let result = self.session.execute_unpaged(&statement, values).await?;
         let rows = result.into_rows_result().map_err(not_understood)?;
         let mut layout = None;
         for row in rows.rows::<BucketRow>().map_err(not_understood)? {

@@ -133,7 +133,7 @@ statements! {
         first_clustering = ?, row_count = ?, byte_count = ? WHERE {layout} AND bucket = ? IF checksum = null");
     write_bucket: write("UPDATE {keyspace}.wide_row_layout SET split_table = ?, strategy = ?, bucket_count = ?, checksum = ?, \
         first_clustering = ?, row_count = ?, byte_count = ? WHERE {layout} AND bucket = ?");
-    /// LOCAL_QUORUM is enough: a layout is on a quorum of each data centre before its generation is completed.
+    /// As near as versions: a layout is acknowledged like them before its generation is completed.
     read_layout: versions("SELECT split_table, strategy, bucket_count, checksum, first_clustering, row_count, byte_count FROM \
         {keyspace}.wide_row_layout WHERE {layout}");
     delete_layout: write("DELETE FROM {keyspace}.wide_row_layout WHERE {layout}");
@@ -205,7 +205,7 @@ impl Preparing<'_> {
         PARTS.into_iter().fold(text, put)
     }
 
-    /// Versions are read all the time, so within the data centre.
+    /// Versions are read all the time, so within the data centre; `Store::nearby` says where that is not enough.
     async fn versions(&self, text: &str) -> Result<PreparedStatement, StoreError> {
         self.read(text, Consistency::LocalQuorum).await
     }
@@ -260,7 +260,7 @@ impl Preparing<'_> {
     }
 }
 
-/// A quorum in each data centre that holds the keyspace, because followers read at LOCAL_QUORUM.
+/// A quorum in each data centre that holds the keyspace, because followers read at LOCAL_QUORUM (but see `paxos`).
 async fn commit_consistency(session: &Session, keyspace: &str) -> Result<Consistency, StoreError> {
     let replication = replication(session, keyspace).await?;
     let data_centers = replication

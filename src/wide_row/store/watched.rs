@@ -36,10 +36,8 @@ pub struct SeenTable {
 
 impl Store {
     pub async fn read_watched(&self) -> Result<Vec<WatchedRow>, StoreError> {
-        let result = self
-            .session
-            .execute_unpaged(&self.statements.read_watched, ())
-            .await?;
+        let statement = self.nearby(&self.statements.read_watched);
+        let result = self.session.execute_unpaged(&statement, ()).await?;
         let rows = result.into_rows_result().map_err(not_understood)?;
         let rows = rows.rows::<Row>().map_err(not_understood)?;
         rows.map(|row| Ok(row.map_err(not_understood)?.into()))
