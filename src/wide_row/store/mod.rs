@@ -34,6 +34,7 @@ mod split_table;
 mod statements;
 mod top_partitions;
 mod transition;
+mod unsettled;
 mod watched;
 
 use std::error::Error;
@@ -57,6 +58,7 @@ pub use split_table::{HIDDEN, LeftRow, MadeTable, Prospect, SplitTables};
 use statements::Statements;
 pub use top_partitions::{TopPartition, TopPartitions};
 pub use transition::{Detected, End, Found, Outcome};
+pub use unsettled::Left;
 pub use watched::{SeenTable, WatchedRow};
 
 /// One split's place in the store.

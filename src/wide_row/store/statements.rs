@@ -92,6 +92,9 @@ statements! {
     changed_rows: rows("SELECT {row} FROM {keyspace}.wide_row WHERE {shard} AND row_version > ? ALLOW FILTERING");
     /// Rows whose `not_before` has passed; the audit takes the completed ones.
     due_rows: rows("SELECT {row} FROM {keyspace}.wide_row WHERE {shard} AND not_before <= ? ALLOW FILTERING");
+    /// Keys that must not be guarded before a time that has not come.
+    unsettled: rows("SELECT partition_key, unsettled_until FROM {keyspace}.wide_row WHERE {shard} AND unsettled_until > ? \
+        ALLOW FILTERING");
     key: rows("SELECT version, epoch, row_version, row_epoch, state, generation, not_before, late_writes, unsettled_until FROM \
         {keyspace}.wide_row WHERE {split}");
     split: rows("SELECT {whole} FROM {keyspace}.wide_row WHERE {split}");
