@@ -224,6 +224,6 @@ impl Session {
 
     fn hides(&self, keyspace: &str, table: &str) -> bool {
         let watching = self.watching.as_ref();
-        watching.is_some_and(|watching| watching.wide_row.known.is_split_table(keyspace, table))
+        watching.is_some_and(|watching| watching.wide_row.known.is_split_name(keyspace, table))
     }
 }

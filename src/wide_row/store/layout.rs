@@ -55,10 +55,10 @@ impl Store {
 
     /// `None` if there is none. An incomplete layout is an error: something else wrote to it.
     pub async fn read_layout(&self, id: &LayoutId) -> Result<Option<Layout>, StoreError> {
-        let statement = &self.statements.read_layout;
+        let statement = self.nearby(&self.statements.read_layout);
         let result = self
             .session
-            .execute_unpaged(statement, layout_key(id))
+            .execute_unpaged(&statement, layout_key(id))
             .await?;
         let rows = result.into_rows_result().map_err(not_understood)?;
         let mut read = None;

@@ -103,12 +103,10 @@ impl Store {
             .iter()
             .map(|shard| ShardReading::empty(*shard))
             .collect();
+        let statement = self.nearby(&self.statements.shards);
         for some in numbers.chunks(SHARDS_PER_QUERY) {
             let values = bind![table.keyspace.clone(), table.table.clone(), some.to_vec()];
-            let result = self
-                .session
-                .execute_unpaged(&self.statements.shards, values)
-                .await?;
+            let result = self.session.execute_unpaged(&statement, values).await?;
             let rows = result.into_rows_result().map_err(not_understood)?;
             for row in rows.rows::<ShardRow>().map_err(not_understood)? {
                 let reading = ShardReading::from(row.map_err(not_understood)?);
@@ -127,8 +125,8 @@ impl Store {
         table: &TableName,
         shard: i32,
     ) -> Result<ShardReading, StoreError> {
-        self.read_statics(&self.statements.shard, table, shard)
-            .await
+        let statement = self.nearby(&self.statements.shard);
+        self.read_statics(&statement, table, shard).await
     }
 
     /// The statics of one shard, after all LWTs in flight are finished: the answer is on a quorum.

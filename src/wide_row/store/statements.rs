@@ -119,6 +119,9 @@ statements! {
     changed_rows: rows("SELECT {row} FROM {keyspace}.wide_row WHERE {shard} AND row_version > ? ALLOW FILTERING");
     /// Rows whose `not_before` has passed; the audit takes the completed ones.
     due_rows: rows("SELECT {row} FROM {keyspace}.wide_row WHERE {shard} AND not_before <= ? ALLOW FILTERING");
+    /// Keys that must not be guarded before a time that has not come.
+    unsettled: rows("SELECT partition_key, unsettled_until FROM {keyspace}.wide_row WHERE {shard} AND unsettled_until > ? \
+        ALLOW FILTERING");
     key: urgent_rows("SELECT version, epoch, row_version, row_epoch, state, generation, not_before, late_writes, unsettled_until{, sealed} FROM \
         {keyspace}.wide_row WHERE {split}");
     split: rows("SELECT {whole} FROM {keyspace}.wide_row WHERE {split}");
@@ -160,7 +163,7 @@ statements! {
         first_clustering = ?, row_count = ?, byte_count = ? WHERE {layout} AND bucket = ? IF checksum = null");
     write_bucket: write("UPDATE {keyspace}.wide_row_layout SET split_table = ?, strategy = ?, bucket_count = ?, checksum = ?, \
         first_clustering = ?, row_count = ?, byte_count = ? WHERE {layout} AND bucket = ?");
-    /// LOCAL_QUORUM is enough: a layout is on a quorum of each data centre before its generation is completed.
+    /// As near as versions: a layout is acknowledged like them before its generation is completed.
     read_layout: urgent_versions("SELECT split_table, strategy, bucket_count, checksum, first_clustering, row_count, byte_count{, proof} FROM \
         {keyspace}.wide_row_layout WHERE {layout}");
     delete_layout: write("DELETE FROM {keyspace}.wide_row_layout WHERE {layout}");
@@ -196,6 +199,8 @@ statements! {
         AND dropped_at = null");
     set_dropped: lwt("UPDATE {keyspace}.split_table SET dropped_at = ? WHERE {made} IF table_id = ? AND unused_since = ? \
         AND dropped_at = null");
+    /// For a table that somebody dropped, replaced or truncated.
+    set_lost: lwt("UPDATE {keyspace}.split_table SET dropped_at = ? WHERE {made} IF table_id = ? AND dropped_at = null");
     /// For an original that is gone.
     forget_made: lwt("DELETE FROM {keyspace}.split_table WHERE {made} IF table_id = ? AND unused_since = ? AND dropped_at \
     = ? AND lease = null");
@@ -251,7 +256,7 @@ impl Preparing<'_> {
         }))
     }
 
-    /// Versions are read all the time, so within the data centre.
+    /// Versions are read all the time, so within the data centre; `Store::nearby` says where that is not enough.
     async fn versions(&self, text: &str) -> Result<PreparedStatement, StoreError> {
         self.read(text, Consistency::LocalQuorum).await
     }
@@ -334,7 +339,7 @@ fn urgent(session: &Session) -> ExecutionProfileHandle {
     urgent.build().into_handle()
 }
 
-/// A quorum in each data centre that holds the keyspace, because followers read at LOCAL_QUORUM.
+/// A quorum in each data centre that holds the keyspace, because followers read at LOCAL_QUORUM (but see `paxos`).
 async fn commit_consistency(session: &Session, keyspace: &str) -> Result<Consistency, StoreError> {
     let replication = replication(session, keyspace).await?;
     let data_centers = replication

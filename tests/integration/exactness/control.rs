@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use narrows::schema::bucket::Bucket;
 use narrows::schema::names::{PartitionKey, TableName};
+use narrows::watched::Mode;
 use narrows::wide_row::layout::{Layout, LayoutId};
 use narrows::wide_row::names::Generation;
 use narrows::wide_row::state::{PostSplitData, PreSplitData, Standing, State, Step, Transition};
@@ -115,6 +116,17 @@ impl Control {
 
     pub(crate) fn set_paused(&self, table: &TableName, paused: bool) {
         let set = self.store.set_paused(table, paused);
+        assert!(self.runtime.block_on(set).expect("answered"), "is watched");
+    }
+
+    pub(crate) fn mode(&self, table: &TableName) -> Mode {
+        let rows = self.patiently(async || self.store.read_watched().await);
+        let row = rows.into_iter().find(|row| row.table.name == *table);
+        row.expect("it is watched").table.mode
+    }
+
+    pub(crate) fn set_mode(&self, table: &TableName, mode: Mode) {
+        let set = self.store.set_mode(table, mode);
         assert!(self.runtime.block_on(set).expect("answered"), "is watched");
     }
 

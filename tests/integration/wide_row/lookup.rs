@@ -9,13 +9,14 @@ use narrows::wide_row::layout::{Layout, LayoutId};
 use narrows::wide_row::names::Generation;
 use narrows::wide_row::state::State;
 use narrows::wide_row::store::{Found, Leased, Outcome, SplitId};
+use scylla::statement::Consistency;
 
 use super::control::{Control, key_in_cql, split};
 use super::knowing::Knowing;
 use super::store::{complete, detect, standing};
 use crate::redis::proven;
 use crate::support::cluster::{dc_cluster, old_cluster};
-use crate::support::{cluster, control_cluster};
+use crate::support::{PATIENCE, cluster, control_cluster};
 
 const LEASE: Duration = Duration::from_secs(60);
 
@@ -124,6 +125,20 @@ async fn the_same_on_cassandra_4_1() {
 async fn the_same_over_two_data_centers() {
     let both = "'class': 'NetworkTopologyStrategy', 'dc1': 1, 'dc2': 1";
     live(&Control::replicated(&dc_cluster(), both).await).await;
+}
+
+#[tokio::test]
+async fn versions_are_read_nearby_once_every_node_has_said_that_it_runs_paxos_v1() {
+    let both = "'class': 'NetworkTopologyStrategy', 'dc1': 1, 'dc2': 1";
+    let control = Control::replicated(&dc_cluster(), both).await;
+    let deadline = std::time::Instant::now() + PATIENCE;
+    // The driver may not be connected to all nodes at first.
+    while control.store.nearby_consistency() != Consistency::LocalQuorum {
+        assert!(std::time::Instant::now() < deadline, "never proven");
+        control.store.prove_paxos().await;
+    }
+    let one = Control::create(&control_cluster()).await;
+    assert_eq!(one.store.nearby_consistency(), Consistency::LocalQuorum);
 }
 
 #[tokio::test]
