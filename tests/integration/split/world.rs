@@ -373,7 +373,6 @@ fn write(
             clustering: vec![datum(a), datum(b)],
             inserts: has_marker.then_some((written, ttl)).into_iter().collect(),
             deletes: Vec::new(),
-            ttls: Vec::new(),
         });
     }
     wire.settle();
