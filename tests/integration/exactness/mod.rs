@@ -124,6 +124,7 @@ fn run(test: &str, cluster: &Cluster, since_5: bool, queries: usize) {
     assert_eq!(total.differences, 0, "see above; seed {seed}");
     assert!(total.split_lookups > 0, "the proxy believed no split");
     assert!(total.split_reads > 0, "everything was forwarded");
+    assert!(total.answers.were_prepared(), "statements were not kept");
 }
 
 #[derive(Default)]
