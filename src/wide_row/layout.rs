@@ -11,7 +11,7 @@ mod tests;
 
 pub use proof::{BucketProof, Proof};
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use super::names::Generation;
 use crate::schema::bucket::Bucket;
@@ -98,8 +98,16 @@ struct Proven {
 }
 
 /// The SHA-256 of a proven layout as bytes. Nobody can make another layout with the same seal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Seal(pub [u8; 32]);
+
+/// In hexadecimal, as cqlsh shows it.
+impl fmt::Debug for Seal {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("0x")?;
+        self.0.iter().try_for_each(|byte| write!(out, "{byte:02x}"))
+    }
+}
 
 impl Layout {
     /// A layout of these buckets, not proven yet.

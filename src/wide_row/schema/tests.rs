@@ -129,10 +129,10 @@ fn columns_are_read_in_the_words_of_system_schema() {
         -1,
         "frozen<post_split_data>",
     );
-    assert_eq!(table(&mut made, of).columns.len(), 24);
+    assert_eq!(table(&mut made, of).columns.len(), 27);
     assert_eq!(table(&mut made, of).read_repair, "NONE");
     assert_eq!(table(&mut made, "watched_table").columns.len(), 19);
-    assert_eq!(table(&mut made, "wide_row_layout").columns.len(), 12);
+    assert_eq!(table(&mut made, "wide_row_layout").columns.len(), 16);
     assert_eq!(table(&mut made, "split_table").columns.len(), 7);
     assert_eq!(table(&mut made, "fleet").columns.len(), 2);
     assert_eq!(made.types[0].fields.len(), 4);
