@@ -70,4 +70,5 @@ include tests/drivers/drivers.mk
 include tests/operations/operations.mk
 include tests/integration/exactness/exactness.mk
 include tests/integration/pipeline/pipeline.mk
+include tests/integration/split/hostile.mk
 include tests/integration/storm/storm.mk

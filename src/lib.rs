@@ -10,7 +10,7 @@
 //! - [`known`]: what a process knows about the record of splits. [`wide_row`]: that record, in Cassandra.
 //! - [`sighting`], [`detect`]: signs of wide partitions, and how these partitions are found.
 //! - [`pipeline`]: how a wide partition is split, stage by stage.
-//! - [`upstream`]: Cassandra. [`transport`], [`tls`]: sockets.
+//! - [`upstream`]: Cassandra. [`transport`], [`tls`]: sockets. [`budget`]: memory that is shared.
 //! - [`admin`], [`telemetry`]: what operators see.
 //!
 //! # Glossary
@@ -63,6 +63,7 @@ pub mod sighting;
 
 pub mod pipeline;
 
+pub mod budget;
 pub mod transport;
 pub mod upstream;
 

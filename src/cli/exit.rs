@@ -59,6 +59,7 @@ fn code_of(cause: &(dyn Error + 'static)) -> Option<u8> {
                 UPSTREAM_UNAVAILABLE
             }
             SchemaError::NotAllowed { .. }
+            | SchemaError::NotAltered { .. }
             | SchemaError::Create { .. }
             | SchemaError::Different { .. } => CONTROL_KEYSPACE,
         });

@@ -28,12 +28,13 @@ Changes: nothing, and it needs no cluster. Every statement that it prints has IF
 Example:
   narrows schema apply --config narrows.toml
 
-Logs in with the role in upstream.username, which needs CREATE only for missing parts. Without
-control.replication, a new keyspace is replicated like the keyspace of the first [[table]].
+Logs in with the role in upstream.username, which needs CREATE and ALTER only for missing parts.
+Without control.replication, a new keyspace is replicated like the keyspace of the first [[table]].
 
-Changes: creates the control keyspace, its tables and its types, where they are missing. It alters
-and drops nothing: if an existing table differs from what Narrows needs, the command names the
-difference and exits 78.")]
+Changes: creates the control keyspace, its tables and its types, where they are missing, and adds
+the columns that tables of an earlier version lack. It drops nothing and changes no column: if an
+existing table differs otherwise from what Narrows needs, the command names the difference and
+exits 78.")]
     Apply,
     Reshard(Reshard),
 }

@@ -1,6 +1,6 @@
 //! `narrows verify`: compares splits in service with their originals now, as a worker does, at the pace of its
-//! throttle. Takes a split that differs out of service and sets its table to mode `detect`, unless `--dry-run` is
-//! given. Reads originals and buckets, and writes neither; Ctrl-C ends it and keeps what it found.
+//! throttle. If one differs, takes all splits of its table out of service and sets the table to mode `detect`, unless
+//! `--dry-run` is given. Reads originals and buckets, and writes neither; Ctrl-C ends it and keeps what it found.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,6 @@ use super::terminal::Live;
 use super::{constant, exit};
 use crate::pipeline::audit::finding::{Demoted, Finding, Why, demote, is_in_service};
 use crate::pipeline::original::requests::Requests;
-use crate::pipeline::run::report::now_seconds;
 use crate::pipeline::verify::{Checked, Patience, Verification};
 use crate::schema::TableSchema;
 use crate::schema::names::{PartitionKey, TableName};
@@ -40,11 +39,11 @@ goes into service and every pipeline.audit_every afterwards, with the pauses of 
 It reads a difference again for half a minute. If the difference remains, an application wrote
 around the proxies. Ctrl-C ends the command and keeps what it found.
 
-Changes: nothing if all splits equal their originals. If a split differs, its answers are wrong: the
-command takes it out of service at once and sets its table to mode detect, without asking first;
---dry-run only reports. Undo, once nothing writes around the proxies any more: narrows mode
-plant.reading serve. The other splits are then read again at once; the one that differed is copied
-again when it is found wide again.
+Changes: nothing if all splits equal their originals. If a split differs, its answers are wrong, and
+those of other splits may be: the command takes all splits of the table out of service at once and
+sets the table to mode detect, without asking first; --dry-run only reports, and compares the others
+as well. When nothing writes around the proxies any more: narrows mode plant.reading serve. Wide
+partitions are then copied and compared anew as they are found.
 
 Exit code 65: a split differs. 69: a split could not be compared, perhaps because a node is down.")]
 pub struct Verify {
@@ -53,7 +52,7 @@ pub struct Verify {
     /// The key of one partition; without it, all splits of the table that are in service
     #[arg(allow_negative_numbers = true)]
     pub key: Vec<String>,
-    /// Only report: splits that differ stay in service
+    /// Only report: all splits stay in service
     #[arg(long, visible_alias = "report-only")]
     pub dry_run: bool,
     /// Print one JSON object per line
@@ -279,7 +278,7 @@ impl Comparing<'_> {
         }))
     }
 
-    /// Takes a split that differs out of service, unless `--dry-run`.
+    /// Takes all splits of the table out of service, unless `--dry-run`.
     async fn differs(
         &self,
         id: &SplitId,
@@ -310,13 +309,17 @@ impl Comparing<'_> {
         let Some(layout) = self.control.store.read_layout(&layout).await? else {
             return Ok(Verdict::NotCompared("its layout is missing".to_owned()));
         };
+        let now = match self.control.store.now().await {
+            Ok(now) => now,
+            Err(error) => return Ok(Verdict::NotCompared(error.to_string())),
+        };
         let before = self.live.elapsed();
         let verification = Verification {
             requests: &self.requests,
             schema,
             key: &id.key,
             layout: &layout,
-            now: now_seconds(),
+            now,
             patience: Patience::default(),
             from: Checked::default(),
             progress: &|found| {
@@ -457,13 +460,13 @@ fn consequences(seen: &Seen, dry_run: bool) -> String {
             Some(Demoted::Now(mode)) => {
                 let mode = mode.map_or("unwatched", Mode::as_str);
                 text.push_str(&format!(
-                    "{table} is in mode {mode} now: the originals answer all its reads, and no more partitions are split\n\
+                    "{table} is in mode {mode} now: all its splits are out of service, and no more partitions are split\n\
                      find out who writes around the proxies, then run: narrows mode {table} serve\n"
                 ));
             }
             _ if dry_run => text.push_str(&format!(
                 "nothing was changed: reads of {table} are still answered from its splits; without --dry-run, \
-                 splits that differ go out of service and the table goes to mode detect\n"
+                 all its splits go out of service and the table goes to mode detect\n"
             )),
             _ => {}
         }

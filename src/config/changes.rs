@@ -156,6 +156,11 @@ fn compare_rest(changes: &mut Changes, old: &Config, new: &Config) {
         &was.max_page_bytes,
         &is.max_page_bytes,
     );
+    changes.restart(
+        "limits.split_read_bytes",
+        &was.split_read_bytes,
+        &is.split_read_bytes,
+    );
     changes.reload("limits.idle_timeout", &was.idle_timeout, &is.idle_timeout);
     changes.restart(
         "limits.handshake_timeout",

@@ -209,6 +209,8 @@ pub struct Limits {
     pub prepared_statements: usize,
     /// Size at which pages of watched tables are cut short; `None`: they are not.
     pub max_page_bytes: Option<usize>,
+    /// Memory for reads of split partitions, of all clients together.
+    pub split_read_bytes: usize,
     pub idle_timeout: Duration,
     pub handshake_timeout: Duration,
     /// Zero: the proxy does not wait for requests in flight.

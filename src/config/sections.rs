@@ -22,6 +22,9 @@ const REQUEST_BYTES: RangeInclusive<u64> = 4 << 10..=256 << 20;
 /// A smaller page would hold a row or two; a larger one would not protect the memory of a sidecar.
 const PAGE_BYTES: RangeInclusive<u64> = 64 << 10..=128 << 20;
 
+/// With less, hardly a page of a wide partition would fit.
+const SPLIT_READ_BYTES: RangeInclusive<u64> = 16 << 20..=64 << 30;
+
 const fn loopback(port: u16) -> SocketAddr {
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), port)
 }
@@ -72,6 +75,7 @@ impl Default for Limits {
             request_bytes: 16 << 20,
             prepared_statements: 100_000,
             max_page_bytes: None,
+            split_read_bytes: 512 << 20,
             idle_timeout: Duration::from_secs(600),
             handshake_timeout: Duration::from_secs(30),
             drain_timeout: Duration::from_secs(10),
@@ -284,6 +288,11 @@ fn limits(mut section: Section<'_>) -> Limits {
         values::count(1..=10_000_000),
     );
     limits.max_page_bytes = section.optional("max_page_bytes", values::bytes(PAGE_BYTES));
+    section.set(
+        "split_read_bytes",
+        &mut limits.split_read_bytes,
+        values::bytes(SPLIT_READ_BYTES),
+    );
     section.set("idle_timeout", &mut limits.idle_timeout, wait_from(second));
     section.set(
         "handshake_timeout",

@@ -58,6 +58,7 @@ impl Sink for Recorder {
         let id = watched.split_id(event.key);
         let found = Found {
             bytes: event.bytes.and_then(|bytes| i64::try_from(bytes).ok()),
+            by: Some(event.reason.as_str()),
             by_hand: false,
         };
         let (store, reads) = (self.store.clone(), self.reads.clone());

@@ -14,8 +14,9 @@ pub const BACK_OFF_MAX: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Breaker {
     state: State,
-    /// How long it stays open the next time.
+    /// How long it stays open the next time, and at most.
     back_off: Duration,
+    back_off_max: Duration,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,14 +52,19 @@ pub enum Change {
 
 impl Default for Breaker {
     fn default() -> Self {
-        Self {
-            state: State::Closed { failures: 0 },
-            back_off: BACK_OFF_MIN,
-        }
+        Self::new(BACK_OFF_MAX)
     }
 }
 
 impl Breaker {
+    pub fn new(back_off_max: Duration) -> Self {
+        Self {
+            state: State::Closed { failures: 0 },
+            back_off: BACK_OFF_MIN.min(back_off_max),
+            back_off_max,
+        }
+    }
+
     /// Half-open counts as open.
     pub fn is_open(&self) -> bool {
         !matches!(self.state, State::Closed { .. })
@@ -83,7 +89,7 @@ impl Breaker {
                 Change::Unchanged
             }
             (State::HalfOpen, Admission::Probe) => {
-                *self = Self::default();
+                *self = Self::new(self.back_off_max);
                 Change::Closed
             }
             // Asked before it opened: too old to say that the service is back.
@@ -123,7 +129,7 @@ impl Breaker {
         self.state = State::Open {
             until: now + self.back_off,
         };
-        self.back_off = (self.back_off * 2).min(BACK_OFF_MAX);
+        self.back_off = (self.back_off * 2).min(self.back_off_max);
     }
 }
 
@@ -209,6 +215,27 @@ mod tests {
             now += back_off;
             let probe = breaker.admit(now).expect("the back-off is over");
             breaker.failed(probe, now);
+        }
+    }
+
+    #[test]
+    fn another_limit_of_the_back_off_outlives_a_success() {
+        let mut now = Instant::now();
+        let mut breaker = Breaker::new(2 * BACK_OFF_MIN);
+        for _ in 0..2 {
+            for _ in 0..FAILURES_MAX {
+                breaker.failed(Admission::Normal, now);
+            }
+            for back_off in [1, 2, 2] {
+                let back_off = back_off * BACK_OFF_MIN;
+                assert_eq!(breaker.admit(now + back_off - BACK_OFF_MIN / 2), None);
+                now += back_off;
+                let probe = breaker.admit(now).expect("the back-off is over");
+                breaker.failed(probe, now);
+            }
+            now += BACK_OFF_MAX;
+            let probe = breaker.admit(now).expect("the back-off is over");
+            assert_eq!(breaker.succeeded(probe), Change::Closed);
         }
     }
 

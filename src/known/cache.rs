@@ -1,7 +1,8 @@
 //! Looks up layouts: in memory, then in the shared cache if there is one, then in the store.
 //!
-//! A layout never changes, so whatever a tier remembers stays true and nothing is ever invalidated. The absence of a
-//! layout, however, is remembered only briefly. Threads that ask for the same layout share one look-up. Every tier and
+//! A layout never changes, so whatever a tier remembers stays true and nothing is ever invalidated; but each must have
+//! the seal that the key's own row names, and layouts without a seal are not shared. The absence of a layout is
+//! remembered only briefly. Threads that ask for the same layout share one look-up. Every tier and
 //! the look-up as a whole have deadlines; past them the caller gets an error and reads the original, which is always
 //! complete.
 
@@ -18,7 +19,7 @@ use moka::future::Cache;
 use tokio::time::timeout;
 
 use super::shared_cache::{Fetched, SharedCache};
-use crate::wide_row::layout::{Layout, LayoutId};
+use crate::wide_row::layout::{Layout, LayoutId, Seal};
 use metrics::{Metrics, Outcome};
 
 /// How long the absence of a layout from the store is remembered.
@@ -37,7 +38,7 @@ pub enum LookupError {
     Store(Arc<dyn Error + Send + Sync>),
     #[error("the layout was not read in time")]
     StoreTimeout,
-    #[error("the store answered with the layout of another partition or generation")]
+    #[error("the store answered with another layout than the one that was proven")]
     Foreign,
     #[error("the layout was not found in time")]
     Timeout,
@@ -110,15 +111,17 @@ impl Layouts {
         }
     }
 
-    /// The layout, if it is in memory.
-    pub async fn remembered(&self, id: &LayoutId) -> Option<Arc<Layout>> {
-        self.memory.get(id).await.flatten()
+    /// The layout with this seal, if it is in memory.
+    pub async fn remembered(&self, id: &LayoutId, seal: Option<Seal>) -> Option<Arc<Layout>> {
+        let layout = self.memory.get(id).await.flatten();
+        layout.filter(|layout| layout.seal() == seal)
     }
 
     /// `read_store` asks Cassandra. It runs only if no other tier has the layout and no other caller is asking for it.
     pub async fn get<Read, Reading, E>(
         &self,
         id: &LayoutId,
+        seal: Option<Seal>,
         read_store: Read,
     ) -> Result<Found, LookupError>
     where
@@ -127,16 +130,23 @@ impl Layouts {
         E: Into<Box<dyn Error + Send + Sync>>,
     {
         let start = Instant::now();
-        if let Some(layout) = self.memory.get(id).await {
-            self.metrics.count(Tier::Memory, Outcome::Hit, start);
-            let tier = Tier::Memory;
-            return Ok(Found { layout, tier });
+        match self.memory.get(id).await {
+            Some(Some(layout)) if layout.seal() != seal => {
+                // It was proven anew since.
+                self.memory.invalidate(id).await;
+            }
+            Some(layout) => {
+                self.metrics.count(Tier::Memory, Outcome::Hit, start);
+                let tier = Tier::Memory;
+                return Ok(Found { layout, tier });
+            }
+            None => {}
         }
         let mut tier = Tier::Memory;
         let look_further = async {
             self.metrics.count(Tier::Memory, Outcome::Miss, start);
             let read = async { read_store().await.map_err(Into::into) };
-            let found = self.look_further(id, read).await?;
+            let found = self.look_further(id, seal, read).await?;
             tier = found.tier;
             Ok(found.layout)
         };
@@ -162,16 +172,17 @@ impl Layouts {
     async fn look_further(
         &self,
         id: &LayoutId,
+        seal: Option<Seal>,
         read_store: impl Future<Output = ReadStore>,
     ) -> Result<Found, LookupError> {
-        if let Some(layout) = self.ask_shared(id).await {
+        if let Some(layout) = self.ask_shared(id, seal).await {
             return Ok(Found {
                 layout: Some(Arc::new(layout)),
                 tier: Tier::Shared,
             });
         }
         let start = Instant::now();
-        let checked = check(id, timeout(self.timing.store, read_store).await);
+        let checked = check(id, seal, timeout(self.timing.store, read_store).await);
         let outcome = match &checked {
             Ok(Some(_)) => Outcome::Hit,
             Ok(None) => Outcome::Miss,
@@ -188,10 +199,10 @@ impl Layouts {
         })
     }
 
-    async fn ask_shared(&self, id: &LayoutId) -> Option<Layout> {
-        let shared = self.shared.as_ref()?;
+    async fn ask_shared(&self, id: &LayoutId, seal: Option<Seal>) -> Option<Layout> {
+        let (shared, seal) = (self.shared.as_ref()?, seal?);
         let start = Instant::now();
-        let fetched = shared.get(id).await;
+        let fetched = shared.get(id, &seal).await;
         let outcome = match &fetched {
             Fetched::Hit(_) => Outcome::Hit,
             Fetched::Miss => Outcome::Miss,
@@ -224,14 +235,24 @@ impl Layouts {
     }
 }
 
-/// Accepts the store's answer only if it is about this layout.
+/// Accepts the store's answer only if it is this layout.
 fn check(
     id: &LayoutId,
+    seal: Option<Seal>,
     read: Result<ReadStore, tokio::time::error::Elapsed>,
 ) -> Result<Option<Layout>, LookupError> {
     match read {
-        Ok(Ok(Some(layout))) if !layout.is_of(id) => Err(LookupError::Foreign),
-        Ok(Ok(layout)) => Ok(layout),
+        Ok(Ok(None)) => Ok(None),
+        Ok(Ok(Some(layout))) => {
+            // A proof counts from its seal on.
+            let layout = if seal.is_none() {
+                layout.unproven()
+            } else {
+                layout
+            };
+            let is_it = layout.is_of(id) && layout.seal() == seal;
+            is_it.then_some(Some(layout)).ok_or(LookupError::Foreign)
+        }
         Ok(Err(error)) => Err(LookupError::Store(error.into())),
         Err(_) => Err(LookupError::StoreTimeout),
     }

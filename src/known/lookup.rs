@@ -14,12 +14,11 @@ use tokio::time::timeout;
 
 use super::cache::Layouts;
 use super::slot::StoreSlot;
-use super::view::{Judged, SeenKey};
+use super::view::{Judged, SeenKey, Served};
 use crate::filter::Target;
 use crate::known::Watched;
 use crate::schema::names::PartitionKey;
 use crate::wide_row::layout::{Layout, LayoutId};
-use crate::wide_row::names::Generation;
 use crate::wide_row::store::{ShardReading, SplitId, StoreError};
 
 const ANSWERS_TOTAL: &str = "narrows_lookup_answers_total";
@@ -104,13 +103,9 @@ impl Lookup {
     /// The partition's layout as of the last look-up. It must not be trusted until [`Self::find`] returns the same.
     pub async fn remembered(&self, watched: &Watched, key: &PartitionKey) -> Option<Arc<Layout>> {
         let id = watched.split_id(key.clone());
-        let generation = self.keys.get(&id).await?.served()?;
-        let id = LayoutId {
-            table: id.table,
-            key: id.key,
-            generation,
-        };
-        self.layouts.remembered(&id).await
+        let served = self.keys.get(&id).await?.served()?;
+        let id = layout_id(id, served);
+        self.layouts.remembered(&id, served.seal).await
     }
 
     /// The partition's standing, no older than this call.
@@ -125,19 +120,15 @@ impl Lookup {
             return LookupAnswer::Doubt(Doubt::Unseen);
         }
         let id = watched.split_id(key.clone());
-        match self.generation(watched, &id).await {
-            Ok(Some(generation)) => self.layout(id, generation).await,
+        match self.served(watched, &id).await {
+            Ok(Some(served)) => self.layout(id, served).await,
             Ok(None) => LookupAnswer::NotSplit,
             Err(doubt) => LookupAnswer::Doubt(doubt),
         }
     }
 
     /// The generation in service.
-    async fn generation(
-        &self,
-        watched: &Watched,
-        id: &SplitId,
-    ) -> Result<Option<Generation>, Doubt> {
+    async fn served(&self, watched: &Watched, id: &SplitId) -> Result<Option<Served>, Doubt> {
         for _ in 0..ATTEMPTS_MAX {
             let shard = watched.validations.validate(id.shard).await;
             let shard = shard.map_err(|_| Doubt::Validation)?;
@@ -148,7 +139,7 @@ impl Lookup {
                 None => self.read_key(id, &shard).await?,
             };
             match seen.map(|seen| (seen.judged_by(&shard), seen)) {
-                Some((Judged::InService(generation), _)) => return Ok(Some(generation)),
+                Some((Judged::InService(served), _)) => return Ok(Some(served)),
                 Some((Judged::NotInService, seen)) => {
                     if !seen.is_guarded() {
                         let target = Target::key(id.key.bytes());
@@ -191,19 +182,23 @@ impl Lookup {
         }
     }
 
-    async fn layout(&self, id: SplitId, generation: Generation) -> LookupAnswer {
-        let id = LayoutId {
-            table: id.table,
-            key: id.key,
-            generation,
-        };
+    async fn layout(&self, id: SplitId, served: Served) -> LookupAnswer {
+        let id = layout_id(id, served);
         let read = async || self.store.get()?.read_layout(&id).await;
-        match self.layouts.get(&id, read).await {
+        match self.layouts.get(&id, served.seal, read).await {
             Ok(found) => match found.layout {
                 Some(layout) => LookupAnswer::Split(layout),
                 None => LookupAnswer::Doubt(Doubt::Layout),
             },
             Err(_) => LookupAnswer::Doubt(Doubt::Layout),
         }
+    }
+}
+
+fn layout_id(id: SplitId, served: Served) -> LayoutId {
+    LayoutId {
+        table: id.table,
+        key: id.key,
+        generation: served.generation,
     }
 }

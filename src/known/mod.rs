@@ -26,7 +26,7 @@ pub(crate) mod testing;
 pub mod validate;
 pub mod view;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -45,7 +45,7 @@ use crate::schema::TableSchema;
 use crate::schema::names::{PartitionKey, TableName};
 use crate::sighting::Answers;
 use crate::watched::{Mode, WatchedTable};
-use crate::wide_row::split_name::is_name;
+use crate::wide_row::split_name::{is_name, might_be_name};
 use crate::wide_row::store::{Described, SplitId};
 
 /// One watched table.
@@ -65,6 +65,8 @@ pub struct Watched {
     /// The last known schema. A partition key is never altered, so keys are computed with it through all changes, until
     /// another table has the name.
     key_schema: ArcSwapOption<TableSchema>,
+    /// The names of its split tables; `None` until this proxy has looked.
+    split_tables: ArcSwapOption<BTreeSet<String>>,
     pub filter: TableFilter,
     pub freshness: Freshness,
     pub validations: Validations<TableShards>,
@@ -93,6 +95,7 @@ impl Watched {
             described: AtomicBool::new(false),
             schema: ArcSwapOption::empty(),
             key_schema: ArcSwapOption::empty(),
+            split_tables: ArcSwapOption::empty(),
             filter,
             freshness,
             validations,
@@ -197,6 +200,23 @@ impl Watched {
         self.described.load(Ordering::Acquire)
     }
 
+    /// Whether the table's split tables were looked for.
+    pub(super) fn knows_split_tables(&self) -> bool {
+        self.split_tables.load().is_some()
+    }
+
+    pub fn set_split_tables(&self, names: BTreeSet<String>) {
+        if self.split_tables.load().as_deref() != Some(&names) {
+            self.split_tables.store(Some(Arc::new(names)));
+        }
+    }
+
+    /// Whether a table with a name that Narrows gives is a split table of this one. `None`: not known yet.
+    fn has_split_table(&self, name: &str) -> Option<bool> {
+        let names = self.split_tables.load();
+        names.as_deref().map(|names| names.contains(name))
+    }
+
     /// Whether no partition is split or guarded, as far as this process knows.
     pub fn has_no_splits(&self) -> bool {
         let stats = self.filter.stats();
@@ -216,6 +236,15 @@ impl Watched {
 }
 
 type Tables = HashMap<String, HashMap<String, Arc<Watched>>>;
+
+/// Whom a table belongs to that has a name of a split table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Owner {
+    /// It is a split table of this original.
+    Original(TableName),
+    /// The proxy does not know yet what it is.
+    Unknown,
+}
 
 /// Counts how often the list of watched tables was replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -252,8 +281,35 @@ impl Known {
         tables.values().flat_map(HashMap::values).cloned().collect()
     }
 
-    /// Whether the name is that of a split table of a watched table. `false` for a table that is watched itself.
-    pub fn is_split_table(&self, keyspace: &str, table: &str) -> bool {
+    /// Whose split table this is. `None`: it is none, whatever its name. Without a keyspace, a table of this name in
+    /// any keyspace counts.
+    pub fn owner(&self, keyspace: Option<&str>, table: &str) -> Option<Owner> {
+        if !might_be_name(table) {
+            return None;
+        }
+        let tables = self.tables.load();
+        let of_keyspace = |(name, watched): (&String, &HashMap<String, Arc<Watched>>)| {
+            let is_meant = keyspace.is_none_or(|keyspace| keyspace == name);
+            if !is_meant || watched.contains_key(table) {
+                return None;
+            }
+            let named = |watched: &&Arc<Watched>| {
+                watched.settings().is_sound() && is_name(&watched.name.table, table)
+            };
+            watched.values().filter(named).find_map(|watched| {
+                match watched.has_split_table(table) {
+                    Some(true) => Some(Owner::Original(watched.name.clone())),
+                    Some(false) => None,
+                    None => Some(Owner::Unknown),
+                }
+            })
+        };
+        tables.iter().find_map(of_keyspace)
+    }
+
+    /// Whether the name is one of a split table of a watched table. `false` for a table that is watched itself. For
+    /// events, which come before the proxy can know the table.
+    pub fn is_split_name(&self, keyspace: &str, table: &str) -> bool {
         let tables = self.tables.load();
         let Some(watched) = tables.get(keyspace) else {
             return false;

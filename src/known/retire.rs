@@ -27,7 +27,7 @@ use crate::watched::LateWrites;
 use crate::wide_row::clock::unix_millis;
 use crate::wide_row::names::{Generation, Version};
 use crate::wide_row::store::{
-    ClusterPatience, Detected, End, Found, KeyReading, Outcome, SplitId, StoreError,
+    ClusterPatience, End, KeyReading, Left, Outcome, SplitId, StoreError,
 };
 
 /// An attempt fails only if the split was changed meanwhile.
@@ -67,6 +67,16 @@ pub enum Released {
     Free,
     /// One is guarded or split, and late writes are rejected.
     Rejected,
+}
+
+/// What a write with an unknown outcome may have changed.
+#[derive(Debug)]
+pub enum Doubted {
+    Keys(Vec<PartitionKey>),
+    /// Rows of partitions that cannot be computed. A hint may deliver them later.
+    Anywhere,
+    /// The table as a whole.
+    Table,
 }
 
 /// Why splits could not be checked or changed.
@@ -183,9 +193,9 @@ impl Retirer {
     }
 
     /// Handles a write with an unknown outcome that nobody waits for: retires the splits that it may have touched and
-    /// leaves their partitions alone. Without `keys`, it takes the whole table out of service. It tries for a minute,
-    /// for a few writes at a time: a cluster that loses many writes has enough to do.
-    pub fn doubt(self: &Arc<Self>, watched: &Arc<Watched>, keys: Option<Vec<PartitionKey>>) {
+    /// leaves their partitions alone. If they are not known, it takes the whole table out of service. It tries for a
+    /// minute, for a few writes at a time: a cluster that loses many writes has enough to do.
+    pub fn doubt(self: &Arc<Self>, watched: &Arc<Watched>, doubted: Doubted) {
         if self.doubts.fetch_add(1, Ordering::AcqRel) >= DOUBTS_MAX {
             self.doubts.fetch_sub(1, Ordering::AcqRel);
             watched.late_writes.forgotten.increment(1);
@@ -195,22 +205,25 @@ impl Retirer {
         let under_way = UnderWay::begin(self);
         self.runtime.spawn(async move {
             let _under_way = under_way;
-            retirer.resolve(&watched, keys).await;
+            retirer.resolve(&watched, &doubted).await;
             retirer.doubts.fetch_sub(1, Ordering::AcqRel);
         });
     }
 
-    async fn resolve(self: &Arc<Self>, watched: &Arc<Watched>, keys: Option<Vec<PartitionKey>>) {
+    async fn resolve(self: &Arc<Self>, watched: &Arc<Watched>, doubted: &Doubted) {
         for _ in 0..REPEATS_MAX {
             let done = {
                 let _turn = self.doubt_turns.acquire().await;
-                match &keys {
-                    Some(keys) => self.leave_alone(watched, keys.clone()).await,
+                match doubted {
+                    Doubted::Keys(keys) => self.leave_alone(watched, keys.clone()).await,
+                    Doubted::Anywhere => self.take_out(watched, true).await,
                     // The table may have finished loading by now, and turned out to have no splits.
-                    None if watched.freshness.age() == Age::Fresh && watched.has_no_splits() => {
+                    Doubted::Table
+                        if watched.freshness.age() == Age::Fresh && watched.has_no_splits() =>
+                    {
                         Ok(())
                     }
-                    None => self.take_out(watched, false).await,
+                    Doubted::Table => self.take_out(watched, false).await,
                 }
             };
             match done {
@@ -325,31 +338,39 @@ impl Retirer {
             return Ok(());
         }
         let until = in_future(hint_window + UNSETTLED_SPARE);
-        for _ in 0..ATTEMPTS_MAX {
-            let reading = store.read_key(&id).await?;
-            let is_guarded = matches!(guard_state(&reading), GuardState::Guarded(_));
-            let end = End {
-                reason: OUTCOME_UNKNOWN,
-                unsettled_until: Some(until),
-                // For a split in service this is the time of its next comparison, so it is replaced; otherwise it
-                // stays.
-                not_before: is_guarded.then_some(until),
-                ..End::default()
-            };
-            let Some(generation) = reading.generation else {
-                match store.detect(&id, Found::default()).await? {
-                    // A retired shard guards nothing.
-                    Detected::Retired => return Ok(()),
-                    Detected::New(_) | Detected::Known | Detected::NotYet => continue,
-                }
-            };
-            if let Outcome::Applied(version) = store.end_generation(&id, generation, &end).await? {
-                self.settled.insert(id.clone(), version).await;
-                self.unsettled.insert(id, until).await;
-                return Ok(());
+        let left = store.leave_until(&id, until, OUTCOME_UNKNOWN).await?;
+        let version = match left {
+            Left::Alone(version) => version,
+            Left::Retired => match self.leave_moved_alone(&id, until).await? {
+                Some(version) => version,
+                None => return Ok(()),
+            },
+        };
+        self.settled.insert(id.clone(), version).await;
+        self.unsettled.insert(id, until).await;
+        Ok(())
+    }
+
+    /// The same for a partition of a table that moves to other shards, as this process has not learnt yet. `None`: the
+    /// table is no longer watched.
+    async fn leave_moved_alone(
+        &self,
+        id: &SplitId,
+        until: i64,
+    ) -> Result<Option<Version>, StoreError> {
+        let store = self.store.get()?;
+        let rows = store.read_watched().await?;
+        let Some(row) = rows.into_iter().find(|row| row.table.name == id.table) else {
+            return Ok(None);
+        };
+        let moved = SplitId::new(id.table.clone(), id.key.clone(), row.table.shards);
+        match store.leave_until(&moved, until, OUTCOME_UNKNOWN).await? {
+            Left::Alone(version) => Ok(Some(version)),
+            Left::Retired => {
+                let text = format!("{} is being moved to other shards", id.table);
+                Err(StoreError::Unreachable(text.into()))
             }
         }
-        Err(StoreError::Contended(ATTEMPTS_MAX))
     }
 
     /// The cluster's hint window, or Cassandra's default if it cannot be read.

@@ -110,6 +110,7 @@ impl Service {
             config: config.clone(),
             role,
             slot: slot.clone(),
+            shared: shared.clone(),
             follower,
             retirer: retirer.clone(),
         };
@@ -155,6 +156,7 @@ struct Run {
     config: Config,
     role: Role,
     slot: Arc<StoreSlot>,
+    shared: Option<SharedCache>,
     follower: Follower,
     retirer: Arc<Retirer>,
 }
@@ -189,6 +191,9 @@ impl Run {
         let told =
             "the control keyspace cannot be used yet; writes wait, reads go to the originals";
         let store = Arc::new(until_done(told, async || open(&self.config).await).await);
+        if let Some(shared) = &self.shared {
+            shared.set_scope(store.scope());
+        }
         self.slot.set(store.clone());
         let told =
             "the configured tables could not be compared with the control keyspace, trying again";

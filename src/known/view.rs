@@ -6,6 +6,7 @@
 //! change counts as known only when its own row was seen, and a key's state only if it came with the very version that
 //! was seen before.
 
+use crate::wide_row::layout::Seal;
 use crate::wide_row::names::{Generation, Version};
 use crate::wide_row::store::{KeyReading, ShardReading};
 
@@ -65,8 +66,16 @@ impl ShardView {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeenKey {
     version: Version,
-    served: Option<Generation>,
+    served: Option<Served>,
     is_guarded: bool,
+}
+
+/// A generation in service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Served {
+    pub generation: Generation,
+    /// Of its proven layout; `None` if an earlier version completed it.
+    pub seal: Option<Seal>,
 }
 
 impl SeenKey {
@@ -83,13 +92,16 @@ impl SeenKey {
         let served = guarded.filter(|standing| standing.is_in_service());
         Some(Self {
             version: shard.version,
-            served: served.map(|standing| standing.generation),
+            served: served.map(|standing| Served {
+                generation: standing.generation,
+                seal: reading.seal,
+            }),
             is_guarded: guarded.is_some() || reading.is_unknown,
         })
     }
 
     /// The generation that was in service.
-    pub fn served(&self) -> Option<Generation> {
+    pub fn served(&self) -> Option<Served> {
         self.served
     }
 
@@ -103,7 +115,7 @@ impl SeenKey {
     pub fn judged_by(&self, shard: &ShardReading) -> Judged {
         match self.served {
             _ if self.version < shard.version => Judged::Outdated,
-            Some(generation) => Judged::InService(generation),
+            Some(served) => Judged::InService(served),
             None => Judged::NotInService,
         }
     }
@@ -111,7 +123,7 @@ impl SeenKey {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Judged {
-    InService(Generation),
+    InService(Served),
     NotInService,
     /// The shard has changed since; read the key again.
     Outdated,

@@ -218,6 +218,7 @@ mod tests {
             failures: 0,
             seen_bytes: None,
             oldest_generation: Some(Generation(10)),
+            found_by: None,
         }
     }
 

@@ -4,33 +4,23 @@
 //! `inspect` function as early as possible. It reports what to forward as a length, so that the caller can write whole
 //! runs of messages straight from its read buffer. It copies only messages that the inspector takes out.
 
+mod collected;
+mod contained;
+mod head;
+
 use std::borrow::Cow;
 
+pub use super::framing::Framing;
+
+use self::collected::Collected;
+use self::contained::{discarded, self_contained};
+use self::head::inspect_head;
 use super::ProtocolError;
 use super::compression::Compression;
 use super::header::{BODY_BYTES_MAX, Envelope, HEADER_BYTES, Header, Version, flag};
-use super::segment::{Format, Segment};
+use super::segment::Format;
 
 type Result<T> = std::result::Result<T, ProtocolError>;
-
-/// The current framing of a connection's messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Framing {
-    /// Bare envelopes: v3, v4, and the handshake of v5.
-    Bare(Option<Compression>),
-    /// v5 after READY or AUTHENTICATE.
-    Segments(Format),
-}
-
-impl Framing {
-    /// Frames an envelope of our own; never compressed, which every peer accepts.
-    pub fn frame(self, envelope: &Envelope) -> Vec<u8> {
-        match self {
-            Self::Bare(_) => envelope.encode(),
-            Self::Segments(format) => format.frame(envelope),
-        }
-    }
-}
 
 /// A message as far as it has arrived, uncompressed.
 #[derive(Debug, Clone, Copy)]
@@ -41,8 +31,8 @@ pub struct View<'a> {
     pub complete: bool,
 }
 
-/// What to do with a message. After `More` or `Head`, or `Take` of an incomplete view, the inspector sees the message
-/// again once more of it has arrived, so it must have no side effects before its final verdict.
+/// What to do with a message. After `More`, `Head` or `Collect`, or `Take` of an incomplete view, the inspector sees the
+/// message again once more of it has arrived, so it must have no side effects before its final verdict.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict<T> {
     Forward,
@@ -52,6 +42,8 @@ pub enum Verdict<T> {
     /// Like `More`, for an inspector that needs only the beginning and then forwards. If the message is compressed,
     /// only the beginning is decompressed, and the header that is shown has the uncompressed length of the whole body.
     Head,
+    /// Like `More`, for a message that is going to be taken or discarded. Only one copy of it is kept.
+    Collect,
     /// Take the message out of the stream; this value stays with it.
     Take(T),
     /// Take the message out at once, without its body, which is dropped as it arrives.
@@ -71,6 +63,8 @@ pub enum Part<T> {
 pub struct Step<T> {
     /// Number of bytes to forward from the start of the input, before `then`.
     pub relay: usize,
+    /// Where the last message that ends within these bytes ends. Another message may be inserted there.
+    pub boundary: usize,
     /// Parts to handle next, in this order.
     pub then: Vec<Part<T>>,
     /// Number of bytes to drop from the start of the input, including the forwarded ones.
@@ -85,6 +79,8 @@ enum Carry {
     Relaying(usize),
     /// Refused; this many bytes are still to come, and are dropped.
     Discarding(usize),
+    /// A message that is going to be taken out.
+    Collecting(Collected),
     /// Segments held back until the inspector can decide.
     Holding {
         wire: Vec<u8>,
@@ -124,17 +120,23 @@ impl Deframer {
         input: &[u8],
         inspect: &mut dyn FnMut(View<'_>) -> Verdict<T>,
     ) -> Result<Step<T>> {
-        let mut at = 0;
+        let (mut at, mut boundary) = (0, 0);
         loop {
             let (consumed, then) = match self.framing {
                 Framing::Bare(compression) => self.bare(&input[at..], compression, inspect)?,
                 Framing::Segments(format) => self.segment(&input[at..], format, inspect)?,
             };
             match then {
-                Then::Relay if consumed > 0 => at += consumed,
+                Then::Relay if consumed > 0 => {
+                    at += consumed;
+                    if self.at_boundary() {
+                        boundary = at;
+                    }
+                }
                 Then::Relay => {
                     return Ok(Step {
                         relay: at,
+                        boundary,
                         then: Vec::new(),
                         consumed: at,
                     });
@@ -142,6 +144,7 @@ impl Deframer {
                 Then::Replace(parts) => {
                     return Ok(Step {
                         relay: at,
+                        boundary,
                         then: parts,
                         consumed: at + consumed,
                     });
@@ -165,6 +168,9 @@ impl Deframer {
             let now = left.min(input.len());
             self.discard_rest(left, now);
             return Ok((now, Then::Replace(Vec::new())));
+        }
+        if let Carry::Collecting(collected) = std::mem::replace(&mut self.carry, Carry::Nothing) {
+            return self.collect_bare(collected, input, compression, inspect);
         }
         let Some(header) = Header::peek(input)? else {
             return Ok((0, Then::Relay));
@@ -190,18 +196,15 @@ impl Deframer {
                 return Ok((now, Then::Replace(vec![discarded(header, why)])));
             }
             Verdict::Take(why) if complete => {
-                let Header {
-                    version,
-                    flags,
-                    stream,
-                    opcode,
-                    ..
-                } = header;
-                let taken =
-                    Envelope::with_flags(version, flags, stream, opcode, plain.into_owned());
+                let taken = plain_envelope(header, plain.into_owned());
                 return Ok((now, Then::Replace(vec![Part::Taken(taken, why)])));
             }
-            Verdict::More | Verdict::Take(_) => {
+            Verdict::Take(_) | Verdict::Collect => {
+                self.within_limit(length)?;
+                self.carry = Carry::Collecting(Collected::begin(header, body.to_vec()));
+                return Ok((now, Then::Replace(Vec::new())));
+            }
+            Verdict::More => {
                 self.within_limit(length)?;
                 return Ok((0, Then::Relay));
             }
@@ -235,7 +238,8 @@ impl Deframer {
         if matches!(verdict, Verdict::Head) {
             verdict = inspect_head((header, body), complete, compression, inspect);
         }
-        if !complete || !matches!(verdict, Verdict::More | Verdict::Take(_)) {
+        let is_wanted = matches!(verdict, Verdict::More | Verdict::Collect | Verdict::Take(_));
+        if !complete || !is_wanted {
             return Ok((verdict, Cow::Borrowed(&[])));
         }
         let compression = compression.ok_or(ProtocolError::UnexpectedCompression)?;
@@ -274,6 +278,15 @@ impl Deframer {
                 }
                 self.discard_rest(left, now);
                 Then::Replace(Vec::new())
+            }
+            Carry::Collecting(mut collected) => {
+                let content = segment.content()?;
+                if content.len() > collected.missing() {
+                    return Err(ProtocolError::SegmentShort);
+                }
+                collected.add(&content);
+                let verdict = inspect(collected.view());
+                self.collected(collected, None, verdict)
             }
             Carry::Nothing if segment.self_contained => self_contained(&segment, format, inspect)?,
             Carry::Nothing => self.part(wire, segment.content()?, Vec::new(), inspect)?,
@@ -314,17 +327,27 @@ impl Deframer {
         }
         match (verdict, header) {
             (Verdict::Take(why), Some(header)) if message.len() == total => {
-                let body = message[HEADER_BYTES..].to_vec();
-                Ok(Then::Replace(vec![Part::Taken(
-                    Envelope { header, body },
-                    why,
-                )]))
+                let body = body_of(message);
+                let taken = Envelope { header, body };
+                Ok(Then::Replace(vec![Part::Taken(taken, why)]))
+            }
+            (Verdict::Take(_) | Verdict::Collect, Some(header)) => {
+                self.within_limit(total)?;
+                self.carry = Carry::Collecting(Collected::begin(header, body_of(message)));
+                Ok(Then::Replace(Vec::new()))
             }
             (Verdict::Discard(why), Some(header)) => {
                 self.discard_rest(total, message.len());
                 Ok(Then::Replace(vec![discarded(header, why)]))
             }
-            (Verdict::More | Verdict::Head | Verdict::Take(_) | Verdict::Discard(_), _) => {
+            (
+                Verdict::More
+                | Verdict::Head
+                | Verdict::Collect
+                | Verdict::Take(_)
+                | Verdict::Discard(_),
+                _,
+            ) => {
                 self.within_limit(total)?;
                 held.extend_from_slice(wire);
                 self.carry = Carry::Holding {
@@ -342,6 +365,58 @@ impl Deframer {
                 Ok(Then::Replace(vec![Part::Raw(held)]))
             }
         }
+    }
+
+    /// Adds to a bare message that is going to be taken out.
+    fn collect_bare<T>(
+        &mut self,
+        mut collected: Collected,
+        input: &[u8],
+        compression: Option<Compression>,
+        inspect: &mut dyn FnMut(View<'_>) -> Verdict<T>,
+    ) -> Result<(usize, Then<T>)> {
+        let now = collected.missing().min(input.len());
+        if now == 0 {
+            self.carry = Carry::Collecting(collected);
+            return Ok((0, Then::Relay));
+        }
+        collected.add(&input[..now]);
+        let View {
+            header,
+            body,
+            complete,
+        } = collected.view();
+        let (verdict, plain) = self.inspect_bare((header, body), complete, compression, inspect)?;
+        let decompressed = match plain {
+            Cow::Owned(plain) => Some(plain),
+            Cow::Borrowed(_) => None,
+        };
+        Ok((now, self.collected(collected, decompressed, verdict)))
+    }
+
+    /// Decides on a message that is going to be taken out, as far as it has arrived.
+    fn collected<T>(
+        &mut self,
+        collected: Collected,
+        decompressed: Option<Vec<u8>>,
+        verdict: Verdict<T>,
+    ) -> Then<T> {
+        let header = collected.header;
+        if let Verdict::Discard(why) = verdict {
+            self.discard_rest(collected.missing(), 0);
+            return Then::Replace(vec![discarded(header, why)]);
+        }
+        if collected.missing() > 0 {
+            self.carry = Carry::Collecting(collected);
+            return Then::Replace(Vec::new());
+        }
+        let body = decompressed.unwrap_or(collected.body);
+        let envelope = plain_envelope(header, body);
+        Then::Replace(vec![match verdict {
+            Verdict::Take(why) => Part::Taken(envelope, why),
+            // The inspector has changed its mind. The message is framed anew.
+            _ => Part::Raw(self.framing.frame(&envelope)),
+        }])
     }
 
     fn relay_rest(&mut self, total: usize, now: usize) {
@@ -371,31 +446,6 @@ impl Deframer {
     }
 }
 
-/// Maximum number of decompressed bytes that are shown as the head of a compressed message.
-const HEAD_BYTES_MAX: usize = 16 << 10;
-
-/// Shows the beginning of a compressed message. One that cannot be decompressed is shown as empty and passes as it is.
-fn inspect_head<T>(
-    (header, body): (Header, &[u8]),
-    complete: bool,
-    compression: Option<Compression>,
-    inspect: &mut dyn FnMut(View<'_>) -> Verdict<T>,
-) -> Verdict<T> {
-    let head = compression.and_then(|compression| compression.head(body, HEAD_BYTES_MAX));
-    let (length, plain) = head.unwrap_or((header.length, Vec::new()));
-    let is_all = plain.len() >= HEAD_BYTES_MAX.min(length as usize);
-    let flags = header.flags & !flag::COMPRESSED;
-    inspect(View {
-        header: Header {
-            flags,
-            length,
-            ..header
-        },
-        body: &plain,
-        complete: complete || is_all || compression.is_none(),
-    })
-}
-
 fn body_length(header: Header) -> Result<usize> {
     let length = header.length as usize;
     if length > BODY_BYTES_MAX {
@@ -407,67 +457,32 @@ fn body_length(header: Header) -> Result<usize> {
     Ok(length)
 }
 
-/// A message whose body is dropped: only its header is left.
-fn discarded<T>(header: Header, why: T) -> Part<T> {
-    let header = Header {
-        length: 0,
-        ..header
-    };
-    let body = Vec::new();
-    Part::Taken(Envelope { header, body }, why)
+/// A message of its own, without compression.
+fn plain_envelope(header: Header, body: Vec<u8>) -> Envelope {
+    let Header {
+        version,
+        flags,
+        stream,
+        opcode,
+        ..
+    } = header;
+    Envelope::with_flags(version, flags, stream, opcode, body)
+}
+
+/// The body of a whole message, in the same memory if it is ours.
+fn body_of(message: Cow<'_, [u8]>) -> Vec<u8> {
+    match message {
+        Cow::Borrowed(message) => message[HEADER_BYTES..].to_vec(),
+        Cow::Owned(mut message) => {
+            message.drain(..HEADER_BYTES);
+            message
+        }
+    }
 }
 
 enum Then<T> {
     Relay,
     Replace(Vec<Part<T>>),
-}
-
-/// Handles a segment of whole envelopes. It is relayed as it is, unless an envelope is taken out; the others are then
-/// framed anew.
-fn self_contained<T>(
-    segment: &Segment<'_>,
-    format: Format,
-    inspect: &mut dyn FnMut(View<'_>) -> Verdict<T>,
-) -> Result<Then<T>> {
-    let content = segment.content()?;
-    let (mut rest, mut parts, mut taken) = (&content[..], Vec::new(), false);
-    while !rest.is_empty() {
-        let header = Header::peek(rest)?.ok_or(ProtocolError::SegmentShort)?;
-        let length = HEADER_BYTES + header.length as usize;
-        let (message, after) = rest
-            .split_at_checked(length)
-            .ok_or(ProtocolError::SegmentShort)?;
-        let body = &message[HEADER_BYTES..];
-        let verdict = inspect(View {
-            header,
-            body,
-            complete: true,
-        });
-        taken |= matches!(verdict, Verdict::Take(_) | Verdict::Discard(_));
-        parts.push((verdict, header, body));
-        rest = after;
-    }
-    if !taken {
-        return Ok(Then::Relay);
-    }
-    let replace = |(verdict, header, body): (Verdict<T>, Header, &[u8])| {
-        let body = || body.to_vec();
-        match verdict {
-            Verdict::Take(why) => Part::Taken(
-                Envelope {
-                    header,
-                    body: body(),
-                },
-                why,
-            ),
-            Verdict::Discard(why) => discarded(header, why),
-            _ => Part::Raw(format.frame(&Envelope {
-                header,
-                body: body(),
-            })),
-        }
-    };
-    Ok(Then::Replace(parts.into_iter().map(replace).collect()))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 pub mod compression;
 pub mod deframer;
+pub mod framing;
 pub mod header;
 pub mod request;
 pub mod response;

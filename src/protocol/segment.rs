@@ -1,9 +1,11 @@
 //! The segments of protocol v5 (native_protocol_v5 §2.2): header with CRC24, payload with CRC32, lz4 or plain.
 
-use super::{ProtocolError, compression::lz4_block, header::Envelope};
+use super::{ProtocolError, compression::lz4_block};
 
 /// The most bytes one segment may carry.
 pub const PAYLOAD_MAX: usize = (1 << 17) - 1;
+/// The most bytes that a segment has besides its payload.
+pub(super) const OVERHEAD_MAX: usize = 5 + CRC24_BYTES + CRC32_BYTES;
 const CRC24_BYTES: usize = 3;
 const CRC32_BYTES: usize = 4;
 const CRC24_INIT: u32 = 0x0087_5060;
@@ -72,9 +74,9 @@ impl Format {
         }))
     }
 
-    /// Writes one segment with an uncompressed payload.
-    fn encode(self, payload: &[u8], self_contained: bool, out: &mut Vec<u8>) {
-        let (length, contained) = (payload.len() as u64, u64::from(self_contained));
+    /// Writes what stands before an uncompressed payload of this length.
+    pub(super) fn put_head(self, length: usize, self_contained: bool, out: &mut Vec<u8>) {
+        let (length, contained) = (length as u64, u64::from(self_contained));
         let bits = match self {
             Self::Plain => length | contained << 17,
             Self::Lz4 => length | contained << 34,
@@ -82,19 +84,6 @@ impl Format {
         let head = &bits.to_le_bytes()[..self.header_bytes()];
         out.extend_from_slice(head);
         out.extend_from_slice(&crc24(head).to_le_bytes()[..CRC24_BYTES]);
-        out.extend_from_slice(payload);
-        out.extend_from_slice(&crc32(payload).to_le_bytes());
-    }
-
-    /// Frames one envelope of our own: one self-contained segment, or as many as it needs.
-    pub fn frame(self, envelope: &Envelope) -> Vec<u8> {
-        let message = envelope.encode();
-        let mut out = Vec::with_capacity(message.len() + 16);
-        let self_contained = message.len() <= PAYLOAD_MAX;
-        for part in message.chunks(PAYLOAD_MAX) {
-            self.encode(part, self_contained, &mut out);
-        }
-        out
     }
 }
 
@@ -139,6 +128,12 @@ fn crc24(bytes: &[u8]) -> u32 {
     })
 }
 
+/// Writes what stands behind a payload, which begins at `payload` and is the end of `out`.
+pub(super) fn put_crc32(payload: usize, out: &mut Vec<u8>) {
+    let crc32 = crc32(&out[payload..]);
+    out.extend_from_slice(&crc32.to_le_bytes());
+}
+
 fn crc32(payload: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&CRC32_PREFIX);
@@ -149,7 +144,8 @@ fn crc32(payload: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::opcode;
+    use crate::protocol::framing::Framing;
+    use crate::protocol::{Envelope, opcode};
 
     fn envelope(length: usize) -> Envelope {
         Envelope::new(5, 1, opcode::QUERY, (0..length).map(|i| i as u8).collect())
@@ -166,7 +162,7 @@ mod tests {
                 PAYLOAD_MAX - 8,
                 3 * PAYLOAD_MAX,
             ] {
-                let wire = format.frame(&envelope(length));
+                let wire = Framing::Segments(format).frame(&envelope(length));
                 let (mut at, mut message) = (0, Vec::new());
                 while at < wire.len() {
                     let segment = format.peek(&wire[at..]).expect("valid").expect("whole");
@@ -196,7 +192,7 @@ mod tests {
 
     #[test]
     fn any_flipped_bit_is_noticed() {
-        let wire = Format::Plain.frame(&envelope(40));
+        let wire = Framing::Segments(Format::Plain).frame(&envelope(40));
         for bit in 0..wire.len() * 8 {
             let mut damaged = wire.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
@@ -211,7 +207,7 @@ mod tests {
 
     #[test]
     fn waits_for_the_whole_segment() {
-        let wire = Format::Lz4.frame(&envelope(40));
+        let wire = Framing::Segments(Format::Lz4).frame(&envelope(40));
         for end in 0..wire.len() {
             assert_eq!(Format::Lz4.peek(&wire[..end]), Ok(None), "{end}");
         }

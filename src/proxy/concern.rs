@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::known::freshness::Age;
-use crate::known::{Known, Watched};
+use crate::known::{Known, Owner, Watched};
 use crate::statement::Touches;
 use crate::statement::touches::{Change, Name};
 
@@ -13,7 +13,8 @@ pub(super) enum Stale {
     Catalog,
     /// The splits of these tables.
     Tables(Vec<Arc<Watched>>),
-    /// The partition key of a table that has splits, or whose partitions close for writes (`accept_limit`).
+    /// The partition key of a table that has splits, or whose partitions close for writes (`accept_limit`); or whether
+    /// a table with the name of a split table is one.
     Schema,
 }
 
@@ -28,6 +29,8 @@ pub(super) enum Concern {
     /// A name without a keyspace may be in any keyspace: a USE in flight decides, or upstream refuses the statement.
     Writes(Vec<Name>),
     Changes(Change, Name),
+    /// Changes no row.
+    Configures(Name),
     DropsKeyspace(String),
     WritesAnything,
 }
@@ -55,6 +58,7 @@ impl Concern {
                 }
             }
             Touches::Changes(how, name) => Self::Changes(how, full(name)),
+            Touches::Configures(name) => Self::Configures(full(name)),
             Touches::DropsKeyspace(keyspace) => Self::DropsKeyspace(keyspace),
             Touches::WritesAnything => Self::WritesAnything,
         }
@@ -68,7 +72,10 @@ impl Concern {
     }
 
     pub(super) fn is_write(&self) -> bool {
-        !matches!(self, Self::Nothing | Self::Reads { .. })
+        !matches!(
+            self,
+            Self::Nothing | Self::Reads { .. } | Self::Configures(_)
+        )
     }
 
     /// Adds the tables of another statement of the same batch.
@@ -89,7 +96,7 @@ impl Concern {
     /// The watched tables that the statement writes, as far as the proxy knows.
     pub(super) fn written(&self, known: &Known) -> Vec<Arc<Watched>> {
         match self {
-            Self::Nothing | Self::Reads { .. } => Vec::new(),
+            Self::Nothing | Self::Reads { .. } | Self::Configures(_) => Vec::new(),
             Self::Writes(names) => match names.as_slice() {
                 [name] => named(name, known),
                 names => names.iter().flat_map(|name| named(name, known)).collect(),
@@ -102,6 +109,23 @@ impl Concern {
             }
             Self::WritesAnything => known.tables(),
         }
+    }
+
+    /// The first table that the statement changes and that is, or may be, a split table, with its owner. A batch that
+    /// names too many tables has no names here; the audit finds what it writes.
+    pub(super) fn split_table(&self, known: &Known) -> Option<(&Name, Owner)> {
+        let names = match self {
+            Self::Writes(names) => names.as_slice(),
+            Self::Changes(_, name) | Self::Configures(name) => std::slice::from_ref(name),
+            // DROP KEYSPACE drops the original as well.
+            Self::Nothing | Self::Reads { .. } | Self::DropsKeyspace(_) | Self::WritesAnything => {
+                &[]
+            }
+        };
+        names.iter().find_map(|name| {
+            let owner = known.owner(name.keyspace.as_deref(), &name.table)?;
+            Some((name, owner))
+        })
     }
 
     /// What the proxy must refresh before it may forward the statement. `None`: nothing.
@@ -172,3 +196,68 @@ impl Stale {
 const NOT_KNOWN: &str = "narrows: the proxy does not know yet which partitions are split, so this write is not safe; it was not forwarded, try again";
 pub(super) const NOT_LATELY: &str = "narrows: the control keyspace could not be read recently, so this write is not safe; \
     it was not forwarded, try again";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::known::testing;
+    use crate::schema::names::TableName;
+    use crate::statement::touches;
+    use crate::watched::WatchedTable;
+
+    #[tokio::test]
+    async fn changes_of_split_tables_are_told_from_those_of_other_tables() {
+        let known = testing::known();
+        let name = TableName::new("plant", "t");
+        let watched = testing::watched(WatchedTable::new(name.clone()));
+        known.set([watched.clone()]);
+        let owner = |text: &str| {
+            let concern = Concern::new(touches(text), Some("plant"));
+            concern.split_table(&known).map(|(_, owner)| owner)
+        };
+        // Nobody has looked yet.
+        assert_eq!(owner("TRUNCATE wide_t_1"), Some(Owner::Unknown));
+        watched.set_split_tables(["wide_t_1".to_owned()].into());
+        for text in [
+            "INSERT INTO plant.wide_t_1 (k) VALUES (1)",
+            "UPDATE wide_t_1 SET v = 1 WHERE k = 1",
+            "DELETE FROM \"wide_t_1\" WHERE k = 1",
+            "BEGIN BATCH INSERT INTO t (k) VALUES (1); DELETE FROM wide_t_1 WHERE k = 1; APPLY BATCH",
+            "TRUNCATE wide_t_1",
+            "ALTER TABLE wide_t_1 ADD c int",
+            "ALTER TABLE wide_t_1 WITH comment = ''",
+            "DROP TABLE wide_t_1",
+            "CREATE INDEX ON wide_t_1 (v)",
+            "CREATE MATERIALIZED VIEW v AS SELECT * FROM wide_t_1 WHERE k IS NOT NULL PRIMARY KEY (k)",
+        ] {
+            assert_eq!(owner(text), Some(Owner::Original(name.clone())), "{text}");
+        }
+        for text in [
+            "SELECT * FROM wide_t_1",
+            "INSERT INTO t (k) VALUES (1)",
+            "INSERT INTO elsewhere.wide_t_1 (k) VALUES (1)",
+            "INSERT INTO wide_t_2 (k) VALUES (1)",
+            "DROP TABLE wide_tt_1",
+            "DROP KEYSPACE plant",
+            "CREATE TABLE wide_t_1 (k int PRIMARY KEY)",
+            "CREATE INDEX ON t (v)",
+        ] {
+            assert_eq!(owner(text), None, "{text}");
+        }
+        // A USE in flight decides where this is.
+        let anywhere = Concern::new(touches("TRUNCATE wide_t_1"), None);
+        assert!(anywhere.split_table(&known).is_some());
+        // A table that is watched itself is a client's own.
+        let other = WatchedTable::new(TableName::new("plant", "wide_t_1"));
+        known.set([watched.clone(), testing::watched(other)]);
+        assert_eq!(anywhere.split_table(&known), None);
+    }
+
+    #[test]
+    fn options_are_no_write() {
+        let concern = Concern::new(touches("ALTER TABLE plant.t WITH comment = 'x'"), None);
+        assert!(!concern.is_write());
+        let concern = Concern::new(touches("ALTER TABLE plant.t ADD c int"), None);
+        assert!(concern.is_write());
+    }
+}

@@ -13,6 +13,7 @@ use super::split::read::SplitRead;
 use crate::protocol::Compression;
 use crate::protocol::header::Version;
 use crate::protocol::response::error::{self, ErrorCode};
+use crate::rewrite::state::PagingState;
 
 pub(super) enum Decision {
     Forward,
@@ -30,12 +31,17 @@ pub(super) enum Taken {
     Refuse(Refusal),
     /// The session's node does not have these statements yet. Prepare them there, then judge the request again.
     PrepareFirst(Vec<Arc<Statement>>),
+    /// A USE, and reads that were taken before it depend on the connection's keyspace. Wait until they are answered or
+    /// forwarded, then judge the USE again.
+    Use,
     /// The request writes, and the knowledge about splits is stale. Wait for a refresh, then judge the request again.
     HoldWrite(Stale, Held),
     /// The request writes partitions that might be guarded or split. Retire these splits first.
     LateWrite(Box<LateWrite>),
     /// The request reads partitions that might be split.
     SplitRead(Box<SplitRead>),
+    /// The request continues a scan of a split, and there is no room for it. The original continues from here.
+    GoOn(Box<PagingState>),
 }
 
 /// An ERROR of our own. Upstream does not get the request.

@@ -10,7 +10,7 @@ use super::concern::Stale;
 use super::decision::{Refusal, Taken};
 use super::held::Held;
 use super::metrics::Close;
-use super::session::Session;
+use super::session::{Acted, Session};
 use crate::known::Known;
 use crate::protocol::Envelope;
 use crate::protocol::response::error::ErrorCode;
@@ -71,7 +71,7 @@ impl Session {
                     Taken::Refuse(Refusal::held(ErrorCode::Overloaded, still.refusal(known)))
                 }
                 Taken::PrepareFirst(statements) => {
-                    let prepared = self.wire.prepare_upstream(statements);
+                    let prepared = self.wire.prepare_upstream(statements, &self.pool);
                     match timeout(HELD_PATIENCE, prepared).await {
                         Ok(Ok(())) => continue,
                         Ok(Err(id)) => Taken::Refuse(Refusal::unprepared(&id)),
@@ -81,7 +81,9 @@ impl Session {
                 taken => taken,
             };
             // A client that has gone needs no reply.
-            drop(self.act(request, taken).await);
+            if let Ok(Acted::Forward(request)) = self.act(request, taken).await {
+                self.wire.forward(&request).await;
+            }
             return;
         }
     }

@@ -48,7 +48,11 @@ impl MeasuredSession {
                 statements.iter().for_each(set_on);
                 self.forwards(request)
             }
-            Verdict::Take(_) | Verdict::Discard(_) | Verdict::More | Verdict::Head => false,
+            Verdict::Take(_)
+            | Verdict::Discard(_)
+            | Verdict::Collect
+            | Verdict::More
+            | Verdict::Head => false,
         }
     }
 

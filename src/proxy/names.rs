@@ -17,7 +17,8 @@ impl Wire {
     /// `named`: the keyspace that the request itself names, if any.
     pub(super) fn names(&self, named: Option<&str>) -> Names {
         let is_use = |pending: &Pending| matches!(pending, Pending::Use);
-        if named.is_none() && self.pending.borrow().values().any(is_use) {
+        let has_use = || self.short_names.use_waits() || self.pending.borrow().values().any(is_use);
+        if named.is_none() && has_use() {
             return Names::Unsettled;
         }
         match named.or(self.keyspace.borrow().as_deref()) {

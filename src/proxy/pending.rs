@@ -8,7 +8,9 @@ use super::held::Held;
 use super::late::in_flight::{InFlight, Replied};
 use super::prepared::Statement;
 use super::sight::Sight;
+use crate::budget::Reserved;
 use crate::protocol::Envelope;
+use crate::protocol::deframer::View;
 use crate::statement::TopologySelect;
 
 /// Why the reply on a stream matters. Replies on other streams are relayed unseen.
@@ -24,7 +26,7 @@ pub(super) enum Pending {
     /// A read of a topology table: its rows are replaced.
     Topology(TopologyRead, Held),
     /// A request of our own on the client's connection.
-    Own(oneshot::Sender<Envelope>),
+    Own(Own),
     /// A write that was forwarded at once. The proxy checks it again before its reply passes.
     Write(Box<InFlight>),
     /// A write that waited until splits were retired. The task that forwarded it gets a reply that does not pass.
@@ -38,6 +40,47 @@ impl Pending {
     /// request does no harm.
     pub(super) fn is_awaited(&self) -> bool {
         !matches!(self, Self::Sight(_))
+    }
+}
+
+/// The reply to a request of our own, and the memory for it; `None`: there was no room for it.
+pub(super) type OwnReply = Option<(Envelope, Reserved)>;
+
+/// Who waits for the reply to a request of our own.
+pub(super) struct Own {
+    asker: oneshot::Sender<OwnReply>,
+    reserved: Reserved,
+    is_large: bool,
+    has_room: bool,
+}
+
+impl Own {
+    /// `reserved` grows with the reply if that may be large.
+    pub(super) fn new(
+        asker: oneshot::Sender<OwnReply>,
+        reserved: Reserved,
+        is_large: bool,
+    ) -> Self {
+        Self {
+            asker,
+            reserved,
+            is_large,
+            has_room: true,
+        }
+    }
+
+    /// Reserves memory for a reply that is arriving. `false`: there is too little.
+    pub(super) fn make_room(&mut self, view: View<'_>) -> bool {
+        // The header of a compressed message has its compressed length.
+        let bytes = view.body.len().max(view.header.length as usize);
+        self.has_room = !self.is_large || self.reserved.grow_to(bytes);
+        self.has_room
+    }
+
+    /// The task that asked may be gone.
+    pub(super) fn deliver(self, reply: Envelope) {
+        let reply = self.has_room.then_some((reply, self.reserved));
+        drop(self.asker.send(reply));
     }
 }
 

@@ -21,7 +21,7 @@ use crate::rewrite::pageable::Pageable;
 use crate::rewrite::written::Written;
 use crate::rewrite::{Readable, Reason};
 use crate::schema::TableSchema;
-use crate::statement::Shape;
+use crate::statement::{Shape, touches};
 
 /// Maximum size of all texts together, whatever their number.
 const TEXT_BYTES_MAX: usize = 64 << 20;
@@ -45,10 +45,9 @@ pub struct Statement {
     pub id: Box<[u8]>,
     pub shape: Shape,
     pub text: String,
-    /// The keyspace of its unqualified names.
+    /// The keyspace of its unqualified names. `None` if there is none, or if it is uncertain because a USE on the same
+    /// connection may have come in between.
     pub keyspace: Option<String>,
-    /// The same keyspace. `None` if it is uncertain, because a USE on the same connection may have come in between.
-    pub(super) names_in: Option<String>,
     /// The tables that it touches. `Nothing` in a plain relay.
     pub(super) concern: Arc<Concern>,
     /// What it means for the schema that its table had when it was last executed.
@@ -86,7 +85,6 @@ impl Statement {
             shape,
             text: text.to_owned(),
             keyspace: keyspace.map(str::to_owned),
-            names_in: keyspace.map(str::to_owned),
             concern: Arc::new(Concern::Nothing),
             understood: ArcSwapOption::empty(),
             pageable: OnceLock::new(),
@@ -94,6 +92,13 @@ impl Statement {
             nodes: AtomicU64::new(0),
             used: AtomicBool::new(false),
         }
+    }
+
+    /// A USE was sent before the reply to the PREPARE: the statement may be of that keyspace, even if a further USE has
+    /// changed it back by the time the reply arrives.
+    pub(super) fn unsettle(&mut self) {
+        self.keyspace = None;
+        self.concern = Arc::new(Concern::new(touches(&self.text), None));
     }
 
     /// How a split answers the statement, if one can. Computed once per schema.
@@ -121,14 +126,15 @@ impl Statement {
             schema: schema.clone(),
             readable: Readable::parse(&self.text, schema).map(Arc::new),
             keyed: Keyed::parse(&self.text, schema).map(Arc::new),
-            written: Written::parse(&self.text, self.names_in.as_deref(), schema).map(Arc::new),
+            written: Written::parse(&self.text, self.keyspace.as_deref(), schema).map(Arc::new),
         };
         let found = part(&understood);
         self.understood.store(Some(Arc::new(understood)));
         found
     }
 
-    /// After a schema change no node has the statement any more, and clients may know outdated columns.
+    /// After a schema change no node has the statement any more, and clients may know outdated columns. Called before a
+    /// PREPARE is sent as well: the node describes the statement by this schema or a later one.
     pub(super) fn forget_if_altered(&self, schema: &Arc<TableSchema>) {
         let same = |before: &Arc<TableSchema>| Arc::ptr_eq(before, schema);
         if !self.schema.load().as_ref().is_some_and(same) {
@@ -159,9 +165,19 @@ impl Statement {
                 told.store(before.load(Ordering::Relaxed), Ordering::Relaxed);
             }
         }
-        if self.told(version) == before.told(version) || before.told(version) == 0 {
+        let same_columns = self.told(version) == before.told(version) || before.told(version) == 0;
+        if same_columns && self.has_schema_of(before) {
             self.nodes
                 .fetch_or(before.nodes.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the nodes of both were counted for the same schema.
+    fn has_schema_of(&self, other: &Self) -> bool {
+        match (&*self.schema.load(), &*other.schema.load()) {
+            (Some(schema), Some(other)) => Arc::ptr_eq(schema, other),
+            (None, None) => true,
+            _ => false,
         }
     }
 
@@ -271,6 +287,7 @@ impl Known {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::table::ColumnRow;
 
     fn statement(text: &str) -> Statement {
         Statement::new(Shape::Other, text, None)
@@ -329,6 +346,53 @@ mod tests {
         registry.insert((b"id", b"new"), Version::V4, statement("a"), two);
         assert!(found().was_told(Version::V4, b"new") && !found().was_told(Version::V4, b"old"));
         assert!(!found().is_on(one) && found().is_on(two));
+    }
+
+    fn schema() -> Arc<TableSchema> {
+        let key = ColumnRow {
+            name: "k".to_owned(),
+            kind: "partition_key".to_owned(),
+            position: 0,
+            clustering_order: "none".to_owned(),
+            cql_type: "int".to_owned(),
+        };
+        let schema = TableSchema::from_rows("ks", "t", vec![key], Vec::new(), Vec::new());
+        Arc::new(schema.expect("a table"))
+    }
+
+    /// Otherwise each PREPARE of a client would be followed by one of our own.
+    #[test]
+    fn what_was_prepared_under_a_schema_stays_on_its_node_until_the_next() {
+        let registry = Registry::new(3);
+        let (one, two) = (node(&registry, 1), node(&registry, 2));
+        let (before, after) = (schema(), schema());
+        let prepare = |schema: &Arc<TableSchema>, node| {
+            let statement = statement("a");
+            statement.forget_if_altered(schema);
+            registry.insert((b"id", b"c"), Version::V4, statement, node);
+        };
+        let found = || registry.get(b"id").expect("inserted");
+        prepare(&before, one);
+        found().forget_if_altered(&before);
+        assert!(found().is_on(one));
+        prepare(&before, two);
+        assert!(found().is_on(one) && found().is_on(two));
+        found().forget_if_altered(&after);
+        assert!(!found().is_on(one) && !found().is_on(two));
+        prepare(&before, one);
+        prepare(&after, two);
+        assert!(!found().is_on(one) && found().is_on(two));
+    }
+
+    #[test]
+    fn a_use_behind_a_prepare_makes_its_keyspace_uncertain() {
+        let mut write = Statement::new(Shape::Other, "INSERT INTO t (k) VALUES (1)", Some("a"));
+        write.concern = Arc::new(Concern::new(touches(&write.text), Some("a")));
+        let certain = write.concern.clone();
+        write.unsettle();
+        assert_eq!(write.keyspace, None);
+        assert_ne!(write.concern, certain);
+        assert!(write.concern.is_write());
     }
 
     #[test]

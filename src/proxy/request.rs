@@ -208,8 +208,9 @@ impl Session {
     ) -> Result<Decision> {
         Ok(match shape {
             Shape::Other => Decision::Forward,
+            Shape::Use if self.wire.short_names.hold_up_use() => Decision::Take(Taken::Use),
             Shape::Use => {
-                self.unsettle_writes();
+                self.unsettle();
                 Decision::Watch(Pending::Use)
             }
             Shape::SchemaChange if agreement::is_ours(&self.wire.proxy) => {
@@ -226,11 +227,15 @@ impl Session {
         })
     }
 
-    /// Upstream may run a USE before writes that were sent ahead of it.
-    fn unsettle_writes(&self) {
+    /// Upstream may run a USE before requests that were sent ahead of it.
+    fn unsettle(&self) {
         for pending in self.wire.pending.borrow_mut().values_mut() {
-            if let Pending::Write(in_flight) | Pending::LateWrite(in_flight, _) = pending {
-                in_flight.unsettle();
+            match pending {
+                Pending::Write(in_flight) | Pending::LateWrite(in_flight, _) => {
+                    in_flight.unsettle();
+                }
+                Pending::Prepare(statement, false) => statement.unsettle(),
+                _ => {}
             }
         }
     }
@@ -254,11 +259,11 @@ impl Session {
         if names == Names::Unsettled {
             return Ok(unsettled());
         }
-        let keyspace = self.wire.keyspace.borrow();
-        let mut statement = Statement::new(shape, &text, named.or(keyspace.as_deref()));
-        if self.watching.is_some() {
+        let keyspace = self.wire.keyspace_of_names(named);
+        let mut statement = Statement::new(shape, &text, keyspace.as_deref());
+        if let Some(watching) = &self.watching {
             statement.concern = Arc::new(self.wire.concern(touches(&text), named));
-            statement.names_in = self.wire.keyspace_of_names(named);
+            watching.forget_if_altered(&statement);
         }
         let pending = Pending::Prepare(Box::new(statement), named.is_some());
         Ok(Decision::Watch(pending))

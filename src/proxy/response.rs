@@ -2,9 +2,7 @@
 
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
 
-use super::concern::Concern;
 use super::held::Held;
 use super::late::in_flight::{InFlight, Replied};
 use super::pending::Pending;
@@ -19,7 +17,6 @@ use crate::protocol::response::{self, event, result, supported};
 use crate::protocol::segment::Format;
 use crate::protocol::types::Cursor;
 use crate::protocol::{Compression, Header, ProtocolError};
-use crate::statement::touches;
 
 /// Why a reply was taken out of the stream.
 pub(super) enum TakenReply {
@@ -46,7 +43,7 @@ impl Session {
             _ => self.judge_watched(view),
         };
         match verdict {
-            Verdict::More | Verdict::Head => {}
+            Verdict::More | Verdict::Head | Verdict::Collect => {}
             _ => self.wire.count_reply(),
         }
         verdict
@@ -79,16 +76,31 @@ impl Session {
             if !watching.is_none_or(look) {
                 return Verdict::Head;
             }
+        } else if let Pending::Own(own) = pending {
+            let has_room = own.make_room(view);
+            if has_room && !view.complete {
+                return Verdict::Collect;
+            }
+            if !has_room && let Some(own) = all.remove(&view.header.stream) {
+                return Verdict::Discard(TakenReply::Pending(own));
+            }
         } else if !view.complete {
             return Verdict::More;
         }
-        let passes = self.passes(pending, view);
-        let pending = all.remove(&view.header.stream);
         drop(all);
+        self.judge_whole(view)
+    }
+
+    /// Judges a reply that is all there, or of which enough was seen.
+    fn judge_whole(&self, view: View<'_>) -> Verdict<TakenReply> {
+        let mut pending = self.wire.pending.borrow_mut().remove(&view.header.stream);
+        let passes = pending
+            .as_mut()
+            .is_none_or(|pending| self.passes(pending, view));
         match pending {
             Some(pending) if !passes => Verdict::Take(TakenReply::Pending(pending)),
-            Some(Pending::Prepare(statement, is_named)) => {
-                self.learn_prepared(view, *statement, is_named);
+            Some(Pending::Prepare(statement, _)) => {
+                self.learn_prepared(view, *statement);
                 Verdict::Forward
             }
             Some(Pending::Use) => {
@@ -117,13 +129,7 @@ impl Session {
         }
     }
 
-    fn learn_prepared(&self, view: View<'_>, mut statement: Statement, is_named: bool) {
-        // Upstream may have run a later USE before the PREPARE.
-        let is_certain = is_named || self.wire.keyspace_of_names(None) == statement.names_in;
-        if self.watching.is_some() && !is_certain {
-            statement.names_in = None;
-            statement.concern = Arc::new(Concern::new(touches(&statement.text), None));
-        }
+    fn learn_prepared(&self, view: View<'_>, statement: Statement) {
         if let Ok(Some(prepared)) = result::prepared(view.header, view.body) {
             let Wire { proxy, node, .. } = &*self.wire;
             let version = self.wire.version.get();
@@ -156,8 +162,7 @@ impl Session {
             TakenReply::Pending(pending) => pending,
         };
         match pending {
-            // The task that asked may be gone.
-            Pending::Own(asker) => drop(asker.send(reply)),
+            Pending::Own(own) => own.deliver(reply),
             Pending::LateWrite(in_flight, sender) => {
                 drop(sender.send(self.replied(in_flight, reply)));
             }
@@ -219,6 +224,6 @@ impl Session {
 
     fn hides(&self, keyspace: &str, table: &str) -> bool {
         let watching = self.watching.as_ref();
-        watching.is_some_and(|watching| watching.wide_row.known.is_split_table(keyspace, table))
+        watching.is_some_and(|watching| watching.wide_row.known.is_split_name(keyspace, table))
     }
 }

@@ -8,13 +8,15 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::MutexGuard;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::decision::{Refusal, Taken};
 use super::metrics::Close;
+use super::outlet::Outlet;
 use super::rights::record::Rights;
+use super::split::answer::NOT_CONTINUED;
 use super::watching::Watching;
 use super::wire::Wire;
 use crate::protocol::ProtocolError;
@@ -35,6 +37,8 @@ pub(super) struct Session {
     pub(super) rights: Rc<Rights>,
     /// `None` in a plain relay.
     pub(super) watching: Option<Watching>,
+    /// Our own connections of this thread.
+    pub(super) pool: Rc<Pool>,
     /// The stream of the client's first request.
     first_stream: i16,
     /// A reply is on its way to the client, in part or in whole.
@@ -62,8 +66,10 @@ pub(super) enum Ending {
 pub(super) enum Acted {
     /// It is answered, or a task beside the loop answers it.
     Done,
-    /// Its statements are prepared now.
+    /// Its statements are prepared now, or the reads that a USE had to wait for are over.
     JudgeAgain(Envelope),
+    /// It goes on to upstream in its place, as this request.
+    Forward(Envelope),
 }
 
 impl Session {
@@ -71,7 +77,9 @@ impl Session {
         let rights = Rights::new(wire.proxy.config.upstream.shared_identity);
         let wide_row = wire.proxy.wide_row.as_ref();
         Rc::new(Self {
-            watching: wide_row.map(|wide_row| Watching::new(wide_row, &wire, &rights, pool)),
+            watching: wide_row
+                .map(|wide_row| Watching::new(wide_row, &wire, &rights, pool.clone())),
+            pool,
             wire,
             rights,
             first_stream,
@@ -173,7 +181,7 @@ impl Session {
     }
 
     /// Acts on a request that was taken out of the stream. The requests behind it wait only while its statements are
-    /// prepared.
+    /// prepared, or while a USE waits for reads before it to be forwarded.
     async fn take_request(
         self: &Rc<Self>,
         mut request: Envelope,
@@ -184,6 +192,10 @@ impl Session {
             request = match self.act(request, taken).await {
                 Ok(Acted::Done) => return None,
                 Ok(Acted::JudgeAgain(request)) => request,
+                Ok(Acted::Forward(forwarded)) => {
+                    request = forwarded;
+                    break;
+                }
                 Err(_) => return Some(Ending::Quiet(Close::Client)),
             };
             taken = match self.judge_again(&request) {
@@ -204,10 +216,16 @@ impl Session {
         let stream = request.header.stream;
         let refusal = match taken {
             Taken::Refuse(refusal) => Err((stream, refusal)),
-            Taken::PrepareFirst(statements) => match self.wire.prepare_upstream(statements).await {
-                Ok(()) => return Ok(Acted::JudgeAgain(request)),
-                Err(id) => Err((stream, Refusal::unprepared(&id))),
-            },
+            Taken::PrepareFirst(statements) => {
+                match self.wire.prepare_upstream(statements, &self.pool).await {
+                    Ok(()) => return Ok(Acted::JudgeAgain(request)),
+                    Err(id) => Err((stream, Refusal::unprepared(&id))),
+                }
+            }
+            Taken::Use => {
+                self.wire.short_names.none_left().await;
+                return Ok(Acted::JudgeAgain(request));
+            }
             Taken::HoldWrite(stale, held) => self.hold_write(request, stale, held),
             Taken::LateWrite(late) => {
                 self.watched(|watching| watching.writes.begin(request, *late));
@@ -216,6 +234,16 @@ impl Session {
             Taken::SplitRead(read) => {
                 self.watched(|watching| watching.reads.begin(request, *read));
                 Ok(())
+            }
+            Taken::GoOn(state) => {
+                let watching = self.watching.as_ref();
+                match watching.and_then(|watching| watching.reads.go_on(&request, &state)) {
+                    Some(request) => {
+                        self.wire.count_request();
+                        return Ok(Acted::Forward(request));
+                    }
+                    None => Err((stream, Refusal::new(ErrorCode::Protocol, NOT_CONTINUED))),
+                }
             }
         };
         if let Err((stream, refusal)) = refusal {
@@ -241,7 +269,11 @@ impl Session {
         };
         match self.judge_request(view) {
             Verdict::Take(taken) | Verdict::Discard(taken) => Some(taken),
-            Verdict::Forward | Verdict::ForwardThen(_) | Verdict::More | Verdict::Head => None,
+            Verdict::Forward
+            | Verdict::ForwardThen(_)
+            | Verdict::Collect
+            | Verdict::More
+            | Verdict::Head => None,
         }
     }
 
@@ -343,17 +375,17 @@ impl<T> Drop for AbortOnDrop<T> {
 struct Direction<'a> {
     buffer: Buffer,
     deframer: Deframer,
-    writer: &'a Mutex<Writer>,
+    outlet: &'a Outlet,
     /// Held while a message is relayed in parts, so that nothing is written into it.
     locked: Option<MutexGuard<'a, Writer>>,
 }
 
 impl<'a> Direction<'a> {
-    fn new(writer: &'a Mutex<Writer>, buffer: Buffer, held_max: usize) -> Self {
+    fn new(outlet: &'a Outlet, buffer: Buffer, held_max: usize) -> Self {
         Self {
             buffer,
             deframer: Deframer::new(held_max),
-            writer,
+            outlet,
             locked: None,
         }
     }
@@ -383,11 +415,19 @@ impl<'a> Direction<'a> {
     async fn relay<T>(&mut self, step: &Step<T>) -> io::Result<()> {
         if step.relay > 0 {
             let mut writer = self.lock().await;
-            writer
-                .write_all(&self.buffer.filled()[..step.relay])
-                .await?;
-            // If parts follow, the run before them ended between two messages.
-            if step.then.is_empty() && !self.at_boundary() {
+            let run = &self.buffer.filled()[..step.relay];
+            let ends_inside = step.boundary < step.relay;
+            if ends_inside && step.boundary > 0 && self.outlet.is_awaited() {
+                // With a backlog every run ends inside a message. Those who wait get their turn here or never.
+                let (whole, begun) = run.split_at(step.boundary);
+                writer.write_all(whole).await?;
+                drop(writer);
+                writer = self.outlet.lock().await;
+                writer.write_all(begun).await?;
+            } else {
+                writer.write_all(run).await?;
+            }
+            if ends_inside {
                 self.locked = Some(writer);
             }
         }
@@ -408,7 +448,7 @@ impl<'a> Direction<'a> {
     async fn lock(&mut self) -> MutexGuard<'a, Writer> {
         match self.locked.take() {
             Some(writer) => writer,
-            None => self.writer.lock().await,
+            None => self.outlet.lock().await,
         }
     }
 }

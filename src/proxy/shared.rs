@@ -14,9 +14,9 @@ use crate::upstream::balance::Balance;
 use crate::upstream::dial::Dialer;
 use crate::upstream::pool::PoolConfig;
 
-use super::budget::Budget;
 use super::metrics::Metrics;
 use super::prepared::Registry;
+use crate::budget::Budget;
 
 /// One per process.
 pub struct Proxy {
@@ -32,7 +32,7 @@ pub struct Proxy {
     pub(super) wide_row: Option<WideRow>,
     /// Memory for writes that wait for a refresh.
     pub(super) held_writes: Arc<Budget>,
-    /// Memory for requests that are answered from splits, and for the rows read for them.
+    /// Memory for requests that are answered from splits, and for the rows read for them until clients have them.
     pub(super) split_reads: Arc<Budget>,
     pub(super) dialer: Dialer,
     /// How each thread opens connections of its own.
@@ -65,6 +65,13 @@ impl Proxy {
             idle_timeout_ms: AtomicU64::new(millis(config.limits.idle_timeout)),
             drain_timeout_ms: AtomicU64::new(millis(config.limits.drain_timeout)),
         };
+        let split_reads = Budget::new(config.limits.split_read_bytes);
+        let pool = PoolConfig::new(
+            dialer.clone(),
+            config.upstream.credentials.clone(),
+            balance.clone(),
+            suspicion.clone(),
+        );
         Self {
             prepared: Registry::new(config.limits.prepared_statements),
             metrics: Metrics::register(),
@@ -72,13 +79,8 @@ impl Proxy {
             connections: AtomicUsize::new(0),
             turning_away: AtomicUsize::new(0),
             held_writes: Budget::new(HELD_WRITES_BYTES_MAX),
-            split_reads: Budget::new(SPLIT_READS_BYTES_MAX),
-            pool: Arc::new(PoolConfig::new(
-                dialer.clone(),
-                config.upstream.credentials.clone(),
-                balance.clone(),
-                suspicion.clone(),
-            )),
+            pool: Arc::new(pool.within(split_reads.clone())),
+            split_reads,
             dialer,
             wide_row,
             config,
@@ -152,9 +154,6 @@ impl Proxy {
 
 /// Maximum memory for held writes, of all sessions together.
 const HELD_WRITES_BYTES_MAX: usize = 64 << 20;
-/// Maximum memory for split reads, of all sessions together. A read that does not fit goes to the original, whose pages
-/// pass through unseen.
-const SPLIT_READS_BYTES_MAX: usize = 512 << 20;
 
 /// Maximum number of connections over the limit that wait for their ERROR.
 const TURNING_AWAY_MAX: usize = 256;

@@ -56,7 +56,7 @@ impl Watching {
         }
     }
 
-    /// `None`: the request touches no watched table.
+    /// `None`: the request touches no watched table, or changes none of its rows.
     pub(super) fn decide<'a>(
         &self,
         asking: &Asking<'a>,
@@ -73,6 +73,7 @@ impl Watching {
                 let table = TableName::new(keyspace, table);
                 self.decide_read(asking, &table, watched.as_ref(), &parameters()?)
             }
+            Concern::Configures(_) => Ok(self.writes.protect(&asking.concern)),
             _ => self.writes.consider(asking, parameters).map(Some),
         }
     }

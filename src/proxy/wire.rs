@@ -10,18 +10,20 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tokio::sync::{Mutex, MutexGuard, Notify};
+use tokio::sync::{MutexGuard, Notify};
 use tokio::task::spawn_local;
 
 use super::beside::Beside;
 use super::held::Held;
 use super::metrics::Close;
+use super::outlet::Outlet;
 use super::pending::Pending;
 use super::prepared::NodeBit;
 use super::shared::Proxy;
+use super::short_names::ShortNames;
 use super::topology::Presented;
-use crate::protocol::deframer::Framing;
-use crate::protocol::header::{Envelope, RESPONSE_BIT, Version, opcode};
+use crate::protocol::framing::{Framed, Framing};
+use crate::protocol::header::{Envelope, RESPONSE_BIT, Version, flag, opcode};
 use crate::protocol::{Compression, Header};
 use crate::transport::Writer;
 
@@ -42,14 +44,15 @@ pub(super) struct Wire {
     pub(super) framing: Cell<Framing>,
     pub(super) stage: Cell<Stage>,
     pub(super) keyspace: RefCell<Option<String>>,
+    pub(super) short_names: Rc<ShortNames>,
     pub(super) pending: RefCell<HashMap<i16, Pending>>,
     pub(super) requests: Cell<u64>,
     pub(super) replies: Cell<u64>,
     /// Requests and replies that the proxy works on.
     pub(super) held: Rc<Cell<usize>>,
     pub(super) last_own_stream: Cell<i16>,
-    pub(super) client: Mutex<Writer>,
-    pub(super) upstream: Mutex<Writer>,
+    pub(super) client: Outlet,
+    pub(super) upstream: Outlet,
     beside: Beside,
     /// The session has ended, and its tasks may stop.
     closed: Cell<bool>,
@@ -85,13 +88,14 @@ impl Wire {
             framing: Cell::new(Framing::Bare(None)),
             stage: Cell::new(Stage::Opening),
             keyspace: RefCell::default(),
+            short_names: Rc::default(),
             pending: RefCell::default(),
             requests: Cell::new(0),
             replies: Cell::new(0),
             held: Rc::default(),
             last_own_stream: Cell::new(FIRST_OWN_STREAM),
-            client: Mutex::new(client),
-            upstream: Mutex::new(upstream),
+            client: Outlet::new(client),
+            upstream: Outlet::new(upstream),
             beside: Beside::default(),
             closed: Cell::new(false),
             close_reason: Cell::new(Close::Client),
@@ -119,10 +123,27 @@ impl Wire {
         (flags, opcode): (u8, u8),
         body: Vec<u8>,
     ) -> io::Result<()> {
-        let version = self.version.get().byte() | RESPONSE_BIT;
-        let reply = Envelope::with_flags(version, flags, stream, opcode, body);
+        self.reply_in_parts(stream, (flags, opcode), &[&body]).await
+    }
+
+    /// The same for a body in several parts, which may be large.
+    async fn reply_in_parts(
+        &self,
+        stream: i16,
+        (flags, opcode): (u8, u8),
+        body: &[&[u8]],
+    ) -> io::Result<()> {
+        let length = body.iter().map(|part| part.len()).sum::<usize>();
+        let header = Header {
+            version: self.version.get().byte() | RESPONSE_BIT,
+            flags: flags & !flag::COMPRESSED,
+            stream,
+            opcode,
+            length: u32::try_from(length).map_err(io::Error::other)?,
+        };
         let mut client = self.client.lock().await;
-        client.write_all(&self.framing.get().frame(&reply)).await
+        let framed = Framed::new(self.framing.get(), header, body);
+        write(&mut client, framed).await
     }
 
     /// Answers a request with an ERROR. Upstream never saw the request.
@@ -131,8 +152,9 @@ impl Wire {
     }
 
     /// Answers a counted request from a task beside the loops. A client that has gone needs no reply.
-    pub(super) async fn answer(&self, request: &Envelope, head: (u8, u8), body: Vec<u8>) {
-        drop(self.reply(request.header.stream, head, body).await);
+    pub(super) async fn answer(&self, request: &Envelope, head: (u8, u8), body: &[&[u8]]) {
+        let stream = request.header.stream;
+        drop(self.reply_in_parts(stream, head, body).await);
         self.count_reply();
     }
 
@@ -148,7 +170,7 @@ impl Wire {
         request: &Envelope,
     ) {
         self.proxy.metrics.forwarded.increment(1);
-        drop(upstream.write_all(&self.framing.get().frame(request)).await);
+        drop(write(upstream, self.framed(request)).await);
     }
 
     /// Forwards a client's request that was taken out of the stream.
@@ -166,7 +188,11 @@ impl Wire {
         if self.is_closed() {
             return Err(io::ErrorKind::NotConnected.into());
         }
-        upstream.write_all(&self.framing.get().frame(request)).await
+        write(&mut upstream, self.framed(request)).await
+    }
+
+    fn framed<'a>(&self, request: &'a Envelope) -> Framed<'a> {
+        Framed::new(self.framing.get(), request.header, &[&request.body])
     }
 
     /// Ends the session from outside its loops.
@@ -223,6 +249,14 @@ impl Wire {
             drop(wire.reply(stream, (flags, opcode), body).await);
         });
     }
+}
+
+/// Writes a message piece by piece. The writer stays locked meanwhile.
+async fn write(writer: &mut Writer, mut framed: Framed<'_>) -> io::Result<()> {
+    while let Some(piece) = framed.next_piece() {
+        writer.write_all(piece).await?;
+    }
+    Ok(())
 }
 
 /// Ends the session if a task panics, because the task's request would never be answered.

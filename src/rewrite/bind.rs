@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use super::Reason;
 use super::readable::{KeyPart, Readable};
@@ -177,6 +178,32 @@ impl Readable {
             Ok(Key { components, key })
         };
         keys.into_iter().map(key).collect()
+    }
+
+    /// Divides the keys into the parts that are read one after the other, from `first` on: neighbours of the original
+    /// that one `IN` can name are one part, every other key is one by itself.
+    pub fn parts(
+        &self,
+        keys: &[Key],
+        first: usize,
+        is_original: impl Fn(usize) -> bool,
+    ) -> Vec<Range<usize>> {
+        let in_column = self.in_column();
+        let mut parts: Vec<Range<usize>> = Vec::new();
+        for (number, key) in keys.iter().enumerate().skip(first) {
+            let joins = |part: &&mut Range<usize>| {
+                let both = keys[part.start].components.iter().zip(&key.components);
+                let mut both = both.enumerate();
+                is_original(part.start)
+                    && is_original(number)
+                    && both.all(|(index, (a, b))| in_column == Some(index) || a == b)
+            };
+            match parts.last_mut().filter(joins) {
+                Some(part) => part.end = number + 1,
+                None => parts.push(number..number + 1),
+            }
+        }
+        parts
     }
 
     fn in_order(&self, keys: &mut Vec<Vec<Vec<u8>>>) -> Result<(), Reason> {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::queried::queried;
 use super::{Reason, selection};
 use crate::schema::{ColumnKind, CqlType, TableSchema};
 use crate::statement::select::{
@@ -22,6 +23,8 @@ pub struct Readable {
     pub answer: Answer,
     /// Whether it filters rows; if so, buckets are read side by side.
     pub filters: bool,
+    /// The regular columns by which it finds rows, if it does not find all of them.
+    pub queried: Option<Vec<String>>,
 }
 
 /// The values that the statement gives to one column of the partition key.
@@ -93,6 +96,7 @@ impl Readable {
             return Err(Reason::Aggregate);
         }
         Ok(Self {
+            queried: queried(&select, schema, (&answer, sorted.filters)),
             filters: sorted.filters || has_gap(&sorted.clustering),
             text: text.into(),
             select,
@@ -102,6 +106,12 @@ impl Readable {
             order,
             answer,
         })
+    }
+
+    /// The last column of the partition key that has an `IN`. Neighbouring keys mostly differ only there.
+    pub(super) fn in_column(&self) -> Option<usize> {
+        let is_in = |part: &KeyPart| matches!(part, KeyPart::In(_));
+        self.key.iter().rposition(is_in)
     }
 
     /// Whether a relation restricts a partition key column.

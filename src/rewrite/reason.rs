@@ -21,10 +21,12 @@ pub enum Reason {
     Serial,
     Tracing,
     Paging,
+    Second,
+    Uneven,
 }
 
 impl Reason {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::NotUnderstood,
         Self::Distinct,
         Self::GroupBy,
@@ -43,6 +45,8 @@ impl Reason {
         Self::Serial,
         Self::Tracing,
         Self::Paging,
+        Self::Second,
+        Self::Uneven,
     ];
 
     /// One word, for labels.
@@ -66,6 +70,8 @@ impl Reason {
             Self::Serial => "serial",
             Self::Tracing => "tracing",
             Self::Paging => "paging",
+            Self::Second => "second",
+            Self::Uneven => "uneven",
         }
     }
 
@@ -104,6 +110,12 @@ impl Reason {
             Self::Serial => "it reads at SERIAL or LOCAL_SERIAL, which only the original can do",
             Self::Tracing => "it asks for tracing, which would show other reads than its own",
             Self::Paging => "its page size is zero",
+            Self::Second => {
+                "it reads as of a second (now_in_seconds) before the copy was proven, and cells that had expired are not copied"
+            }
+            Self::Uneven => {
+                "rows have lost some of their columns, and the columns that it selects do not tell which rows Cassandra shows"
+            }
         }
     }
 }

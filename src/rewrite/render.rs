@@ -15,6 +15,8 @@ use crate::statement::term::{Term, TermKind};
 pub enum From<'a> {
     /// The original, for one key of several.
     Original,
+    /// The original, for so many neighbouring keys (see [`Readable::parts`]), with at most so many rows of each.
+    Run(usize, Option<u32>),
     /// A split table in the original's keyspace.
     Split(&'a str),
 }
@@ -32,7 +34,7 @@ impl Readable {
     pub fn render(&self, bound: &Bound<'_>, from: From<'_>) -> Result<SubStatement, Reason> {
         bounds::check(self, bound)?;
         let table = match from {
-            From::Original => &self.schema.table,
+            From::Original | From::Run(..) => &self.schema.table,
             From::Split(table) => table,
         };
         let mut out = Rendering {
@@ -60,6 +62,10 @@ impl Readable {
             out.text.push(' ');
             out.text.push_str(&self.text[span.clone()]);
         }
+        // Every other limit is counted while pages are filled; this one cannot be, across the keys of one sub-read.
+        if let From::Run(_, Some(rows)) = from {
+            out.text.push_str(&format!(" PER PARTITION LIMIT {rows}"));
+        }
         if self.select.allow_filtering {
             out.text.push_str(" ALLOW FILTERING");
         }
@@ -71,14 +77,30 @@ impl Readable {
 }
 
 /// The values of the markers that select a partition: its key and, in a split table, generation and bucket.
-pub fn key_values(key: &Key, bucket: Option<(i32, usize)>) -> Vec<Vec<u8>> {
+pub fn key_values(key: &Key, bucket: Option<(i32, i32)>) -> Vec<Vec<u8>> {
     let mut values = key.components.clone();
-    if let Some((generation, bucket)) = bucket {
+    if let Some((generation, number)) = bucket {
         values.push(generation.to_be_bytes().to_vec());
-        // A layout has at most a few thousand buckets.
-        values.push((bucket as i32).to_be_bytes().to_vec());
+        values.push(number.to_be_bytes().to_vec());
     }
     values
+}
+
+impl Readable {
+    /// The same for neighbouring keys of the original.
+    pub fn run_values(&self, keys: &[Key]) -> Vec<Vec<u8>> {
+        let in_column = self.in_column();
+        let first = keys.first().map_or(&[][..], |key| &key.components);
+        let columns = first.iter().enumerate();
+        let values = columns.flat_map(|(index, value)| match in_column == Some(index) {
+            true => keys
+                .iter()
+                .map(|key| key.components[index].clone())
+                .collect(),
+            false => vec![value.clone()],
+        });
+        values.collect()
+    }
 }
 
 struct Rendering<'a, 'b> {
@@ -109,15 +131,27 @@ impl Rendering<'_, '_> {
     }
 
     fn key(&mut self, from: From<'_>) {
-        let columns = self.readable.schema.partition_key.iter();
-        let names = columns.map(|column| quoted(&column.name));
+        let in_column = match from {
+            From::Run(2.., _) => self.readable.in_column(),
+            _ => None,
+        };
+        let columns = self.readable.schema.partition_key.iter().enumerate();
+        let restricted = columns.map(|(index, column)| {
+            let name = quoted(&column.name);
+            match from {
+                From::Run(keys, _) if in_column == Some(index) => {
+                    format!("{name} IN ({})", vec!["?"; keys].join(", "))
+                }
+                _ => format!("{name} = ?"),
+            }
+        });
         let hidden = match from {
-            From::Original => &[][..],
+            From::Original | From::Run(..) => &[][..],
             From::Split(_) => &[GENERATION, BUCKET],
         };
-        let names = names.chain(hidden.iter().map(|name| quoted(name)));
-        let equal: Vec<String> = names.map(|name| format!("{name} = ?")).collect();
-        self.text.push_str(&equal.join(" AND "));
+        let hidden = hidden.iter().map(|name| format!("{} = ?", quoted(name)));
+        let all: Vec<String> = restricted.chain(hidden).collect();
+        self.text.push_str(&all.join(" AND "));
     }
 
     fn relation(&mut self, relation: &Relation) -> Result<(), Reason> {

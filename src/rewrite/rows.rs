@@ -1,4 +1,4 @@
-//! Rows results (native_protocol_v5 §4.2.5.2): reads the replies to sub-reads, and composes the client's.
+//! Rows results (native_protocol_v5 §4.2.5.2): reads the replies to sub-reads, and writes the head of the client's.
 //!
 //! Rows are relayed as bytes. They are the same in every protocol version, so nothing here looks into a value.
 
@@ -88,12 +88,11 @@ pub struct Heading<'a> {
     pub changed_metadata_id: Option<&'a [u8]>,
 }
 
-/// The Rows message for the client. Each part is a number of rows and their bytes, from one sub-read.
-pub fn compose(heading: &Heading<'_>, parts: &[(usize, &[u8])]) -> Vec<u8> {
-    let bytes: usize = parts.iter().map(|(_, rows)| rows.len()).sum();
+/// The client's Rows message up to its rows. These follow as they came from the sub-reads.
+pub fn head(heading: &Heading<'_>, row_count: usize) -> Vec<u8> {
     let before =
         heading.metadata.map_or(0, <[u8]>::len) + heading.paging_state.map_or(0, <[u8]>::len);
-    let mut out = Vec::with_capacity(bytes + before + 64);
+    let mut out = Vec::with_capacity(before + 64);
     out.put_int(kind::ROWS);
     out.put_int(heading.flags());
     out.put_int(int_len(heading.column_count));
@@ -104,16 +103,13 @@ pub fn compose(heading: &Heading<'_>, parts: &[(usize, &[u8])]) -> Vec<u8> {
         out.put_short_bytes(id);
     }
     out.extend_from_slice(heading.metadata.unwrap_or_default());
-    out.put_int(int_len(parts.iter().map(|(count, _)| count).sum()));
-    for (_, rows) in parts {
-        out.extend_from_slice(rows);
-    }
+    out.put_int(int_len(row_count));
     out
 }
 
 /// Joins consecutive pages of the same statement into one message, with the columns of the first and the paging state
-/// of the last. `None`: they do not fit together.
-pub fn join(messages: &[Vec<u8>]) -> Option<Vec<u8>> {
+/// of the last. Returns the message up to its rows, which are those of the pages. `None`: they do not fit together.
+pub fn joined_head(messages: &[&[u8]]) -> Option<Vec<u8>> {
     let pages: Option<Vec<Page<'_>>> = messages.iter().map(|message| Page::read(message)).collect();
     let pages = pages?;
     let (first, last) = (pages.first()?, pages.last()?);
@@ -126,7 +122,8 @@ pub fn join(messages: &[Vec<u8>]) -> Option<Vec<u8>> {
     if !pages.iter().all(same) {
         return None;
     }
-    let mut out = Vec::with_capacity(messages.iter().map(Vec::len).sum());
+    let state = last.paging_state.map_or(0, <[u8]>::len);
+    let mut out = Vec::with_capacity(columns.len() + state + 64);
     out.put_int(kind::ROWS);
     let more = last
         .paging_state
@@ -138,9 +135,6 @@ pub fn join(messages: &[Vec<u8>]) -> Option<Vec<u8>> {
     }
     out.extend_from_slice(columns);
     out.put_int(int_len(pages.iter().map(|page| page.row_count).sum()));
-    for page in &pages {
-        out.extend_from_slice(page.rows);
-    }
     Some(out)
 }
 
@@ -197,7 +191,7 @@ mod tests {
                         paging_state,
                         changed_metadata_id,
                     };
-                    let message = compose(&heading, &[(2, &first), (0, &[]), (1, &second)]);
+                    let message = [head(&heading, 3), first.clone(), second.clone()].concat();
                     let page = Page::read(&message).expect("valid");
                     assert_eq!(page.paging_state, paging_state);
                     assert_eq!((page.column_count, page.row_count), (2, 3));
@@ -213,12 +207,37 @@ mod tests {
     }
 
     #[test]
+    fn joined_pages_are_one_page() {
+        let columns = columns();
+        let page = |paging_state, rows: &[Option<&[u8]>]| {
+            let heading = Heading {
+                column_count: 2,
+                metadata: Some(&columns),
+                paging_state,
+                ..Heading::default()
+            };
+            [head(&heading, rows.len() / 2), values(rows)].concat()
+        };
+        let first = page(Some(b"one"), &[Some(b"1"), None]);
+        let second = page(Some(b"two"), &[Some(b"2"), None, Some(b"3"), None]);
+        let rows = values(&[Some(b"1"), None, Some(b"2"), None, Some(b"3"), None]);
+        let joined = joined_head(&[&first, &second]).expect("they fit");
+        let joined = [joined, rows].concat();
+        let page = Page::read(&joined).expect("valid");
+        assert_eq!((page.paging_state, page.row_count), (Some(&b"two"[..]), 3));
+        assert_eq!(page.columns, Page::read(&first).expect("valid").columns);
+        let other = head(&Heading::default(), 0);
+        assert_eq!(joined_head(&[&first, &other]), None);
+        assert_eq!(joined_head(&[]), None);
+    }
+
+    #[test]
     fn an_empty_page_has_no_first_row() {
         let heading = Heading {
             column_count: 2,
             ..Heading::default()
         };
-        let message = compose(&heading, &[]);
+        let message = head(&heading, 0);
         let page = Page::read(&message).expect("valid");
         assert_eq!((page.row_count, page.first_row_values()), (0, None));
     }

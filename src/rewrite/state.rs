@@ -5,6 +5,10 @@
 //! is then at most 0xC0. In v3 it is two bytes: `FF FF` means that a key of 65535 bytes follows. That is longer than
 //! any of our states except one with an enormous mark, and the key would still have to begin with the rest of our
 //! prefix. To Cassandra, ours is an invalid state.
+//!
+//! Format 2 is written; format 1, of version 0.1, is read as well. Table, mark, key and limits are enough to continue
+//! at the original. So a later version may add fields at the end of format 2: this one does not understand them, and
+//! continues there. `state/golden/` has states of each format, which must be readable for ever.
 
 use thiserror::Error;
 use twox_hash::XxHash3_64;
@@ -13,7 +17,9 @@ use super::native::Mark;
 use crate::protocol::types::{Cursor, Write};
 
 const PREFIX: &[u8] = b"\xFF\xFF\x9Enarrows";
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
+/// Without a fingerprint of the table; its mark is the rest of the state.
+const FIRST_FORMAT: u8 = 1;
 const CHECKSUM_BYTES: usize = 8;
 
 mod has {
@@ -22,6 +28,7 @@ mod has {
     pub(super) const PARTITION_LIMIT: u8 = 0x04;
     pub(super) const GENERATION: u8 = 0x08;
     pub(super) const KEY: u8 = 0x10;
+    /// The other bits are reserved and must be zero.
     pub(super) const ALL: u8 = 0x1F;
 }
 
@@ -34,25 +41,30 @@ pub struct PagingState {
     pub key: Option<(u32, Vec<u8>)>,
     /// Number of values in a mark, for a proxy that does not know the table.
     pub clustering_columns: u8,
-    /// The last row that was sent; `None` at the beginning of the bucket.
+    /// The last row that was sent; `None` at the beginning of the bucket, or of the key.
     pub mark: Option<Mark>,
     /// What is left of LIMIT, if there is one.
     pub limit_left: Option<u32>,
     /// What is left of PER PARTITION LIMIT in this partition, if there is one.
     pub partition_limit_left: Option<u32>,
-    /// Fingerprint of the statement and its values.
+    /// Fingerprint of the table, the statement and its values.
     pub fingerprint: u64,
+    /// Fingerprint of the table alone. `None` in format 1.
+    pub table: Option<u64>,
+    /// A later version of Narrows wrote more than this one understands. Never encoded.
+    pub is_extended: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum StateError {
     #[error("paging state is damaged")]
     Damaged,
-    #[error("paging state has format {0}, but this version knows only {FORMAT}")]
-    Format(u8),
+    #[error("paging state has format {0}, but this version knows only formats up to {FORMAT}")]
+    Newer(u8),
 }
 
 impl PagingState {
+    /// Always in the current format.
     pub fn encode(&self) -> Vec<u8> {
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };
         let mut out = PREFIX.to_vec();
@@ -75,9 +87,10 @@ impl PagingState {
             out.extend_from_slice(&number.to_be_bytes());
         }
         out.extend_from_slice(&self.fingerprint.to_be_bytes());
+        out.extend_from_slice(&self.table.unwrap_or(0).to_be_bytes());
         let key = self.key.as_ref().map(|(_, key)| key.as_slice());
         out.put_bytes(Some(key.unwrap_or_default()));
-        out.extend_from_slice(self.mark.as_ref().map_or(&[], Mark::as_bytes));
+        out.put_bytes(Some(self.mark.as_ref().map_or(&[], Mark::as_bytes)));
         let checksum = checksum(&out);
         out.extend_from_slice(&checksum);
         out
@@ -93,14 +106,15 @@ impl PagingState {
         let Some(rest) = bytes.strip_prefix(PREFIX) else {
             return Ok(None);
         };
-        // Another format may have its checksum elsewhere, so the format is trusted without it.
-        match rest.first() {
-            Some(&FORMAT) => {}
-            Some(other) => return Err(StateError::Format(*other)),
-            None => return Err(StateError::Damaged),
-        }
+        // A later format may have its checksum elsewhere, so the format is trusted without it.
+        let format = match rest.first() {
+            Some(&format @ FIRST_FORMAT..=FORMAT) => format,
+            Some(&format) if format > FORMAT => return Err(StateError::Newer(format)),
+            _ => return Err(StateError::Damaged),
+        };
         let content = checked(bytes).ok_or(StateError::Damaged)?;
-        let state = content.get(PREFIX.len() + 1..).and_then(read);
+        let fields = content.get(PREFIX.len() + 1..);
+        let state = fields.and_then(|fields| read(format, fields));
         state.map(Some).ok_or(StateError::Damaged)
     }
 }
@@ -116,7 +130,7 @@ fn checksum(content: &[u8]) -> [u8; CHECKSUM_BYTES] {
 }
 
 /// Reads the fields after the format.
-fn read(fields: &[u8]) -> Option<PagingState> {
+fn read(format: u8, fields: &[u8]) -> Option<PagingState> {
     let mut cursor = Cursor::new(fields);
     let flags = cursor.byte().ok()?;
     let clustering_columns = cursor.byte().ok()?;
@@ -125,8 +139,16 @@ fn read(fields: &[u8]) -> Option<PagingState> {
     let (bucket, key_number) = (number()?, number()?);
     let (limit, partition_limit) = (number()?, number()?);
     let fingerprint = cursor.long().ok()?.cast_unsigned();
+    let table = match format {
+        FIRST_FORMAT => None,
+        _ => Some(cursor.long().ok()?.cast_unsigned()),
+    };
     let key = cursor.bytes().ok()??.to_vec();
-    let mark = Mark::from_bytes(cursor.rest());
+    let (mark, is_extended) = match format {
+        FIRST_FORMAT => (cursor.rest(), false),
+        _ => (cursor.bytes().ok()??, !cursor.rest().is_empty()),
+    };
+    let mark = Mark::from_bytes(mark);
     if flags & !has::ALL != 0
         || mark.is_some() != (flags & has::MARK != 0)
         || key.is_empty() != (flags & has::KEY == 0)
@@ -143,121 +165,10 @@ fn read(fields: &[u8]) -> Option<PagingState> {
         limit_left: if_set(has::LIMIT, limit),
         partition_limit_left: if_set(has::PARTITION_LIMIT, partition_limit),
         fingerprint,
+        table,
+        is_extended,
     })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::protocol::Version;
-    use crate::rewrite::native::{NativeState, UNLIMITED};
-
-    fn states() -> Vec<PagingState> {
-        let marks: [&[Option<&[u8]>]; 3] = [
-            &[],
-            &[Some(b"2026")],
-            &[Some(b""), None, Some(&[0xFF; 300])],
-        ];
-        let mut states = Vec::new();
-        for (index, mark) in marks.iter().enumerate() {
-            for limit in [None, Some(0), Some(u32::MAX)] {
-                states.push(PagingState {
-                    generation: [None, Some(-1), Some(i32::MAX)][index],
-                    bucket: [0, 7, u32::MAX][index],
-                    key: [None, Some((1, vec![7])), Some((u32::MAX, vec![0; 300]))][index].clone(),
-                    clustering_columns: [0, 1, 3][index],
-                    mark: Mark::from_values(mark),
-                    limit_left: limit,
-                    partition_limit_left: limit.map(|limit| limit / 2).filter(|_| index != 1),
-                    fingerprint: 0xFEDC_BA98_7654_3210 >> index,
-                });
-            }
-        }
-        states
-    }
-
-    #[test]
-    fn reads_what_it_writes() {
-        for state in states() {
-            assert_eq!(PagingState::decode(&state.encode()), Ok(Some(state)));
-        }
-    }
-
-    #[test]
-    fn no_changed_byte_gives_another_state() {
-        for state in states() {
-            let encoded = state.encode();
-            for at in 0..encoded.len() {
-                for change in 1..=255 {
-                    let mut changed = encoded.clone();
-                    changed[at] ^= change;
-                    let decoded = PagingState::decode(&changed);
-                    assert!(matches!(decoded, Err(_) | Ok(None)), "{at} {decoded:?}");
-                    let ours = at >= PREFIX.len();
-                    assert_eq!(decoded.is_err(), ours, "{at}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn no_truncated_or_extended_state_is_one() {
-        for state in states() {
-            let encoded = state.encode();
-            for end in 0..encoded.len() {
-                let decoded = PagingState::decode(&encoded[..end]);
-                assert!(matches!(decoded, Err(_) | Ok(None)), "{end} {decoded:?}");
-            }
-            for more in [&[0][..], &[0; 8], &encoded] {
-                let longer = [&encoded, more].concat();
-                assert_eq!(PagingState::decode(&longer), Err(StateError::Damaged));
-            }
-        }
-    }
-
-    #[test]
-    fn another_format_is_named() {
-        let mut encoded = states()[0].encode();
-        encoded[PREFIX.len()] = 2;
-        assert_eq!(PagingState::decode(&encoded), Err(StateError::Format(2)));
-    }
-
-    #[test]
-    fn ours_are_not_native_and_native_ones_not_ours() {
-        for state in states() {
-            assert_eq!(NativeState::read(&state.encode()), None);
-        }
-        for length in [0, 1, 127, 128, 254, 255, 16_383, 16_384, 65_534, 65_535] {
-            let native = NativeState {
-                key: PREFIX.repeat(length / PREFIX.len() + 1)[..length].to_vec(),
-                mark: Mark::from_values(&[Some(PREFIX)]),
-                remaining: UNLIMITED,
-                remaining_in_partition: UNLIMITED,
-            };
-            for version in [Version::V3, Version::V4, Version::V5] {
-                let bytes = native.encode(version, 1).expect("within the form");
-                assert_eq!(
-                    PagingState::decode(&bytes),
-                    Ok(None),
-                    "{version:?} {length}"
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn noise_is_no_state() {
-        let mut seed = 0x2545_F491_4F6C_DD1D_u64;
-        for round in 0..5000 {
-            let noise: Vec<u8> = (0..round % 90)
-                .map(|_| {
-                    seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                    (seed >> 56) as u8
-                })
-                .collect();
-            assert_eq!(PagingState::decode(&noise), Ok(None));
-            let prefixed = [PREFIX, &noise].concat();
-            assert!(PagingState::decode(&prefixed).is_err(), "{round}");
-        }
-    }
-}
+mod tests;

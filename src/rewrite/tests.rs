@@ -1,5 +1,6 @@
 //! SELECTs in, sub-statements, buckets or reasons out.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::bind::{Bound, Limits};
@@ -159,6 +160,67 @@ fn a_table_with_static_columns_is_left_to_the_original() {
     assert_eq!(readable.err(), Some(Reason::StaticColumns));
 }
 
+/// The parts of a request, where some keys are split: the text and the values of each.
+fn parts(text: &str, split: &[usize], first: usize, limit: Option<u32>) -> Vec<String> {
+    let readable = Readable::parse(text, &schema()).expect("readable");
+    let bound = Bound::new(&[], &[]).expect("no markers");
+    let keys = readable.keys(&bound).expect("literals");
+    let parts = readable.parts(&keys, first, |number| !split.contains(&number));
+    let part = |part: Range<usize>| {
+        let keys = &keys[part.clone()];
+        let from = From::Run(keys.len(), limit);
+        let text = readable.render(&bound, from).expect("renders").text;
+        let (_, text) = text.split_once(" WHERE ").expect("a WHERE");
+        let values = readable.run_values(keys);
+        let values: Vec<String> = values.iter().map(|bytes| shown(bytes)).collect();
+        format!("{text}: {}", values.join(" "))
+    };
+    parts.into_iter().map(part).collect()
+}
+
+#[test]
+fn neighbouring_keys_of_the_original_are_asked_for_together() {
+    let days = "SELECT * FROM reading WHERE sensor = 's' AND day IN (5, 1, 2, 3, 4, 1)";
+    assert_eq!(
+        parts(days, &[2], 0, None),
+        [
+            r#""sensor" = ? AND "day" IN (?, ?): s 1 2"#,
+            r#""sensor" = ? AND "day" = ?: s 3"#,
+            r#""sensor" = ? AND "day" IN (?, ?): s 4 5"#,
+        ]
+    );
+    assert_eq!(
+        parts(days, &[0, 1], 1, Some(9)),
+        [
+            r#""sensor" = ? AND "day" = ? PER PARTITION LIMIT 9: s 2"#,
+            r#""sensor" = ? AND "day" IN (?, ?, ?) PER PARTITION LIMIT 9: s 3 4 5"#,
+        ]
+    );
+    let sensors = "SELECT * FROM reading WHERE sensor IN ('a', 'b', 'c') AND day = 7";
+    assert_eq!(
+        parts(sensors, &[], 0, None),
+        [r#""sensor" IN (?, ?, ?) AND "day" = ?: a b c 7"#]
+    );
+    // Keys that differ in two columns cannot be named by one IN without naming others too.
+    let both = "SELECT * FROM reading WHERE sensor IN ('a', 'b') AND day IN (1, 2, 3) AND v = 1 ALLOW FILTERING";
+    assert_eq!(
+        parts(both, &[4], 0, Some(2)),
+        [
+            r#""sensor" = ? AND "day" IN (?, ?, ?) AND v = ? PER PARTITION LIMIT 2 ALLOW FILTERING: a 1 2 3"#,
+            r#""sensor" = ? AND "day" = ? AND v = ? PER PARTITION LIMIT 2 ALLOW FILTERING: b 1"#,
+            r#""sensor" = ? AND "day" = ? AND v = ? PER PARTITION LIMIT 2 ALLOW FILTERING: b 2"#,
+            r#""sensor" = ? AND "day" = ? AND v = ? PER PARTITION LIMIT 2 ALLOW FILTERING: b 3"#,
+        ]
+    );
+}
+
+fn shown(bytes: &[u8]) -> String {
+    match <[u8; 4]>::try_from(bytes) {
+        Ok(int) => i32::from_be_bytes(int).to_string(),
+        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
+    }
+}
+
 /// The text and the values that a bucket is asked with, as integers where they have four bytes.
 fn rendered(text: &str, values: &[Value<'_>]) -> Result<(String, Vec<String>), Reason> {
     let readable = Readable::parse(text, &schema())?;
@@ -168,11 +230,8 @@ fn rendered(text: &str, values: &[Value<'_>]) -> Result<(String, Vec<String>), R
     let statement = readable.render(&bound, From::Split("wide_reading_1"))?;
     let mut all = key_values(&keys[0], Some((5, 2)));
     all.extend(statement.values);
-    let show = |bytes: &Vec<u8>| match <[u8; 4]>::try_from(bytes.as_slice()) {
-        Ok(int) => i32::from_be_bytes(int).to_string(),
-        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
-    };
-    Ok((statement.text, all.iter().map(show).collect()))
+    let all = all.iter().map(|bytes| shown(bytes));
+    Ok((statement.text, all.collect()))
 }
 
 const ALL: &str = r#""sensor", "day", "a", "b", "c", "Mixed", "indexed", "v""#;
@@ -282,6 +341,7 @@ fn buckets() -> Vec<Bucket> {
             .collect(),
         row_count: 1,
         byte_count: 1,
+        home: None,
     };
     vec![
         first(&[]),

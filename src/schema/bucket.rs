@@ -14,6 +14,8 @@ pub struct Bucket {
     pub first: Vec<Box<[u8]>>,
     pub row_count: u64,
     pub byte_count: u64,
+    /// Its generation and number in the split table. `None`: the generation of its layout, and its place there.
+    pub home: Option<(i32, i32)>,
 }
 
 /// Boundaries are a client's data: only their number is shown.

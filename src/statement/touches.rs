@@ -16,6 +16,8 @@ pub enum Touches {
     Writes(Vec<Name>),
     /// Changes a table as a whole.
     Changes(Change, Name),
+    /// Changes how a table is kept, and no row of it: its options, or an index, a view or a trigger on it.
+    Configures(Name),
     DropsKeyspace(String),
     /// A write whose table is not understood.
     WritesAnything,
@@ -28,7 +30,11 @@ impl Touches {
         match self {
             Self::Writes(names) => names.iter().any(is_short),
             Self::Changes(_, name) => is_short(name),
-            Self::Nothing | Self::Reads(_) | Self::DropsKeyspace(_) | Self::WritesAnything => false,
+            Self::Nothing
+            | Self::Reads(_)
+            | Self::Configures(_)
+            | Self::DropsKeyspace(_)
+            | Self::WritesAnything => false,
         }
     }
 }
@@ -64,18 +70,20 @@ pub fn touches(text: &str) -> Touches {
     } else if is("insert") {
         one(name_behind(text, tokens, "into"))
     } else if is("update") {
-        one(name(text, tokens))
+        one(name(text, &mut tokens))
     } else if is("delete") {
         one(name_behind(text, tokens, "from"))
     } else if is("begin") {
         names_in_batch(text, tokens)
     } else if is("truncate") {
-        let rest = without(text, tokens, &["table", "columnfamily"]);
-        return change(Change::Truncate, text, rest);
+        let mut rest = without(text, tokens, &["table", "columnfamily"]);
+        return change(Change::Truncate, text, &mut rest);
     } else if is("alter") {
         return schema_change(Change::Alter, text, tokens);
     } else if is("drop") {
         return schema_change(Change::Drop, text, tokens);
+    } else if is("create") {
+        return creation(text, tokens);
     } else {
         return Touches::Nothing;
     };
@@ -91,10 +99,18 @@ fn schema_change(how: Change, text: &str, mut tokens: Lexer<'_>) -> Touches {
     let Some(what) = tokens.next() else {
         return Touches::WritesAnything;
     };
-    let mut rest = without(text, tokens, &["if", "exists"]);
+    let mut rest = without_if_exists(text, tokens);
     let is = |word: &str| what.is_word(text, word);
     if is("table") || is("columnfamily") {
-        change(how, text, rest)
+        match change(how, text, &mut rest) {
+            // All other forms of ALTER TABLE have another word here.
+            Touches::Changes(Change::Alter, name)
+                if rest.next().is_some_and(|token| token.is_word(text, "with")) =>
+            {
+                Touches::Configures(name)
+            }
+            change => change,
+        }
     } else if how == Change::Drop && (is("keyspace") || is("schema")) {
         let keyspace = rest.next().and_then(|token| token.name(text));
         keyspace.map_or(Touches::WritesAnything, Touches::DropsKeyspace)
@@ -103,7 +119,21 @@ fn schema_change(how: Change, text: &str, mut tokens: Lexer<'_>) -> Touches {
     }
 }
 
-fn change(how: Change, text: &str, rest: Lexer<'_>) -> Touches {
+/// Indexes, views and triggers belong to a table. ON and FROM are reserved words, so the table's name follows them.
+fn creation(text: &str, mut tokens: Lexer<'_>) -> Touches {
+    let what = tokens.find(|token| !token.is_word(text, "custom"));
+    let is = |word: &str| what.as_ref().is_some_and(|token| token.is_word(text, word));
+    let name = if is("index") || is("trigger") {
+        name_behind(text, tokens, "on")
+    } else if is("materialized") {
+        name_behind(text, tokens, "from")
+    } else {
+        None
+    };
+    name.map_or(Touches::Nothing, Touches::Configures)
+}
+
+fn change(how: Change, text: &str, rest: &mut Lexer<'_>) -> Touches {
     let name = name(text, rest);
     name.map_or(Touches::WritesAnything, |name| Touches::Changes(how, name))
 }
@@ -118,7 +148,7 @@ fn names_in_batch(text: &str, mut tokens: Lexer<'_>) -> Option<Vec<Name>> {
         if !stands_before {
             continue;
         }
-        let name = name(text, tokens.clone())?;
+        let name = name(text, &mut tokens.clone())?;
         if !names.contains(&name) {
             names.push(name);
         }
@@ -131,7 +161,19 @@ fn names_in_batch(text: &str, mut tokens: Lexer<'_>) -> Option<Vec<Name>> {
 
 fn name_behind(text: &str, mut tokens: Lexer<'_>, word: &str) -> Option<Name> {
     tokens.find(|token| token.is_word(text, word))?;
-    name(text, tokens)
+    name(text, &mut tokens)
+}
+
+/// Skips IF EXISTS. IF is a reserved word, EXISTS is not: a table may have that name.
+fn without_if_exists<'a>(text: &str, tokens: Lexer<'a>) -> Lexer<'a> {
+    let mut ahead = tokens.clone();
+    match ahead.next().is_some_and(|token| token.is_word(text, "if")) {
+        true => {
+            ahead.next();
+            ahead
+        }
+        false => tokens,
+    }
 }
 
 /// Skips these words, which are optional.
@@ -147,9 +189,12 @@ fn without<'a>(text: &str, tokens: Lexer<'a>, words: &[&str]) -> Lexer<'a> {
     rest
 }
 
-fn name(text: &str, mut tokens: Lexer<'_>) -> Option<Name> {
+/// A table's name; the tokens behind it stay.
+fn name(text: &str, tokens: &mut Lexer<'_>) -> Option<Name> {
     let first = tokens.next()?.name(text)?;
-    if tokens.next().is_some_and(|token| token.is_symbol('.')) {
+    let mut ahead = tokens.clone();
+    if ahead.next().is_some_and(|token| token.is_symbol('.')) {
+        *tokens = ahead;
         return Some(Name {
             keyspace: Some(first),
             table: tokens.next()?.name(text)?,
@@ -239,6 +284,49 @@ mod tests {
     }
 
     #[test]
+    fn options_indexes_views_and_triggers_change_no_row() {
+        for (text, table) in [
+            ("ALTER TABLE ks.t WITH comment = 'x'", "ks.t"),
+            ("alter columnfamily T with gc_grace_seconds = 1", "t"),
+            (
+                "ALTER TABLE IF EXISTS \"Ks\".\"T\" /* add */ WITH cdc = true AND compression = {'enabled': false}",
+                "Ks.T",
+            ),
+            ("ALTER TABLE t WITH default_time_to_live = 60;", "t"),
+            ("ALTER TABLE exists WITH comment = ''", "exists"),
+            ("CREATE INDEX ON ks.t (v)", "ks.t"),
+            ("CREATE INDEX IF NOT EXISTS \"on\" ON t (values(v))", "t"),
+            (
+                "CREATE CUSTOM INDEX i ON ks.t (v) USING 'sai' WITH OPTIONS = {'a': 'b'}",
+                "ks.t",
+            ),
+            (
+                "CREATE MATERIALIZED VIEW IF NOT EXISTS ks.v AS SELECT * FROM ks.t WHERE k IS NOT NULL \
+                 PRIMARY KEY (v, k)",
+                "ks.t",
+            ),
+            ("CREATE TRIGGER x ON t USING 'X'", "t"),
+        ] {
+            assert_eq!(touches(text), Touches::Configures(plain(table)), "{text}");
+        }
+        for text in [
+            "ALTER TABLE t ADD with_comment int",
+            "ALTER TABLE t ADD c int MASKED WITH DEFAULT",
+            "ALTER TABLE t DROP v",
+            "ALTER TABLE t DROP COMPACT STORAGE",
+            "ALTER TABLE t RENAME c TO d",
+            "ALTER TABLE t ALTER v TYPE blob",
+            "ALTER TABLE t ALTER v MASKED WITH DEFAULT",
+            "ALTER TABLE t ALTER v DROP MASKED",
+            "ALTER TABLE t",
+            "ALTER TABLE t \"with\" comment = 'x'",
+        ] {
+            let expected = Touches::Changes(Change::Alter, plain("t"));
+            assert_eq!(touches(text), expected, "{text}");
+        }
+    }
+
+    #[test]
     fn a_write_that_is_not_understood_touches_anything() {
         for text in [
             "INSERT",
@@ -268,6 +356,10 @@ mod tests {
             "CREATE TABLE ks.t (k int PRIMARY KEY)",
             "GRANT SELECT ON ks.t TO role",
             "DROP INDEX ks.i",
+            "CREATE INDEX",
+            "CREATE MATERIALIZED VIEW ks.v AS SELECT *",
+            "CREATE TYPE ks.on (a int)",
+            "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
             "DROP TYPE ks.address",
             "ALTER TYPE ks.address ADD zip text",
             "ALTER SCHEMA \"Ks\" WITH x",

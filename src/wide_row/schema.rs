@@ -1,8 +1,9 @@
 //! The control keyspace's schema: prints it for a DBA, creates what is missing, and compares what exists with what
 //! Narrows needs.
 //!
-//! `definition` and `compare` are pure; `existing` reads `system_schema`. Nothing here alters or drops: an object that
-//! differs is reported and left to a person.
+//! `definition` and `compare` are pure; `existing` reads `system_schema`. Missing columns are added; nothing is dropped
+//! or changed: an object that differs otherwise is reported and left to a person. A version works on the schema of a
+//! later one, and on that of the version before until the columns that it wants were added.
 
 pub mod compare;
 pub mod definition;
@@ -10,6 +11,7 @@ mod existing;
 #[cfg(test)]
 mod tests;
 
+use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
@@ -17,12 +19,11 @@ use scylla::client::session::Session;
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError, SchemaAgreementError};
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 
-use super::store::Cause;
 use crate::config::Control;
 use crate::schema::replication::Replication;
 use crate::watched::WatchedTable;
-use compare::{Difference, differences};
-use definition::{FILES, Object, Statement, keyspace_in_cql};
+use compare::{Difference, Existing, Lacking, differences};
+use definition::{FILES, LATER, Object, Statement, keyspace_in_cql};
 
 /// Creating a table takes seconds; anything longer means that something is wrong.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -30,7 +31,7 @@ const CREATE_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
     #[error("cannot read system_schema: {0}")]
-    Read(#[source] Cause),
+    Read(#[source] Box<dyn Error + Send + Sync>),
     #[error(
         "this role may not create {object} ({answer}); have a role with that right run the output of \
          `narrows schema print`, after which Narrows needs only SELECT and MODIFY on the keyspace, \
@@ -40,6 +41,17 @@ pub enum SchemaError {
         object: String,
         answer: String,
         scope: String,
+    },
+    #[error(
+        "this role may not add {column} to {object} ({answer}); have a role with that right run: {statement}; or GRANT \
+         ALTER ON KEYSPACE {keyspace} to this role"
+    )]
+    NotAltered {
+        column: String,
+        object: String,
+        answer: String,
+        statement: String,
+        keyspace: String,
     },
     #[error("cannot create {object} as in {file}: {answer}")]
     Create {
@@ -67,7 +79,7 @@ impl fmt::Display for Differences {
         for difference in &self.0 {
             writeln!(out, "  {difference}")?;
         }
-        out.write_str("run `narrows schema apply` to add what is missing; alter the rest by hand")
+        out.write_str("run `narrows schema apply` to add what is missing; change the rest by hand")
     }
 }
 
@@ -86,7 +98,38 @@ pub fn print(keyspace: &str, replication: Option<&Replication>) -> String {
         let text = definition::with_names(text, keyspace, replication);
         format!("-- {file}\n\n{text}")
     });
-    files.collect::<Vec<_>>().join("\n")
+    files.collect::<Vec<_>>().join("\n") + &additions(keyspace)
+}
+
+/// The columns that tables of earlier versions lack, as comments: CREATE TABLE leaves an existing table as it is.
+fn additions(keyspace: &str) -> String {
+    let mut text = "\n-- A table that version 0.1 created lacks some of its columns. Run these statements as well then:\n".to_owned();
+    for difference in differences(&statements(keyspace, None), &of_first_version(keyspace)) {
+        if let (Some(object), Some(lacks)) = (&difference.object, &difference.lacks) {
+            text.push_str(&format!("-- {};\n", alter(keyspace, object, lacks)));
+        }
+    }
+    text
+}
+
+/// The schema that the first version created.
+fn of_first_version(keyspace: &str) -> Existing {
+    let mut existing = Existing::default();
+    for statement in statements(keyspace, None) {
+        existing.create(statement.object);
+    }
+    for table in &mut existing.tables {
+        table
+            .columns
+            .retain(|column| !LATER.contains(&(&table.name, &column.name)));
+    }
+    existing
+}
+
+fn alter(keyspace: &str, object: &str, lacks: &Lacking) -> String {
+    let kind = if lacks.is_field { "TYPE" } else { "TABLE" };
+    let (keyspace, definition) = (keyspace_in_cql(keyspace), &lacks.definition);
+    format!("ALTER {kind} {keyspace}.{object} ADD {definition}")
 }
 
 /// All statements in their order.
@@ -99,8 +142,8 @@ pub fn statements(keyspace: &str, replication: Option<&Replication>) -> Vec<Stat
     files.collect()
 }
 
-/// Creates what is missing, then calls [`verify`]. It does not touch what exists, so a role without the right to create
-/// is enough once a DBA has run the files. Any number of processes may call it at a time.
+/// Creates what is missing, adds missing columns, then calls [`verify`]. A role without these rights is enough once a
+/// DBA has run the files. Any number of processes may call it at a time.
 pub async fn apply(
     session: &Session,
     control: &Control,
@@ -121,19 +164,99 @@ pub async fn apply(
             applied.made.push(name);
         }
     }
+    if !applied.existed.is_empty() {
+        add_lacking(session, keyspace, &existing, &mut applied).await?;
+    }
     verify(session, keyspace).await?;
     Ok(applied)
 }
 
+/// Adds the columns and fields that the objects of an earlier version lack. A role that may not is told so once; the
+/// process works without them if it can.
+async fn add_lacking(
+    session: &Session,
+    keyspace: &str,
+    existing: &Existing,
+    applied: &mut Applied,
+) -> Result<(), SchemaError> {
+    let existed: Vec<Statement> = statements(keyspace, None)
+        .into_iter()
+        .filter(|statement| existing.has(&statement.object))
+        .collect();
+    for difference in differences(&existed, existing) {
+        let (Some(object), Some(lacks)) = (&difference.object, &difference.lacks) else {
+            continue;
+        };
+        match add(session, keyspace, object, lacks).await {
+            Ok(()) => applied.made.push(format!(
+                "{} {keyspace}.{object}.{}",
+                if lacks.is_field { "field" } else { "column" },
+                lacks.name
+            )),
+            Err(error @ SchemaError::NotAltered { .. }) if difference.is_tolerable() => {
+                tracing::warn!(%error, "the control keyspace stays as an earlier version made it");
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+async fn add(
+    session: &Session,
+    keyspace: &str,
+    object: &str,
+    lacks: &Lacking,
+) -> Result<(), SchemaError> {
+    let text = alter(keyspace, object, lacks);
+    let Err(error) = run(session, &text, object).await? else {
+        return Ok(());
+    };
+    let answer = match error {
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(
+            DbError::Unauthorized,
+            answer,
+        )) => {
+            return Err(SchemaError::NotAltered {
+                column: lacks.name.clone(),
+                object: object.to_owned(),
+                answer,
+                statement: text,
+                keyspace: keyspace_in_cql(keyspace),
+            });
+        }
+        ExecutionError::SchemaAgreementError(error) => {
+            return Err(SchemaError::NoAgreement(Box::new(error)));
+        }
+        error => error.to_string(),
+    };
+    // Another process may have added it first.
+    let now = existing::read(session, keyspace).await?;
+    let lacking = differences(&statements(keyspace, None), &now);
+    let still = lacking.iter().any(|difference| {
+        difference.object.as_deref() == Some(object) && difference.lacks.as_ref() == Some(lacks)
+    });
+    match lacking.iter().find(|_| still) {
+        None => Ok(()),
+        Some(difference) => Err(SchemaError::Create {
+            object: format!("column {} of {object}", lacks.name),
+            file: difference.file,
+            answer,
+        }),
+    }
+}
+
 /// Compares the existing schema with what Narrows needs, once the nodes agree on it. If they do not, as in a rolling
-/// upgrade, one node's answer is used: a proxy that must restart then cannot wait for hours.
+/// upgrade, one node's answer is used: a proxy that must restart then cannot wait for hours. Columns that this version
+/// can do without may be missing.
 pub async fn verify(session: &Session, keyspace: &str) -> Result<(), SchemaError> {
     if let Err(error) = session.await_schema_agreement().await {
         tracing::warn!(%error, "the nodes do not agree on one schema; see `nodetool describecluster`");
     }
     let existing = existing::read(session, keyspace).await?;
     let found = differences(&statements(keyspace, None), &existing);
-    if found.is_empty() {
+    if found.iter().all(Difference::is_tolerable) {
         return Ok(());
     }
     Err(SchemaError::Different {
@@ -164,26 +287,34 @@ async fn choose_replication(
 
 /// Runs one statement, on the node that every other process would choose too: two nodes that create the same table at
 /// the same moment give it two ids, and then cannot agree.
-async fn create(
+async fn run(
     session: &Session,
-    keyspace: &str,
-    statement: &Statement,
-) -> Result<(), SchemaError> {
-    let object = full_name(keyspace, &statement.object);
+    text: &str,
+    object: &str,
+) -> Result<Result<(), ExecutionError>, SchemaError> {
     let cluster = session.get_cluster_state();
     let nodes = cluster.get_nodes_info().iter();
     let Some(node) = nodes
         .filter(|node| node.is_connected())
         .min_by_key(|node| node.host_id)
     else {
-        return Err(SchemaError::NoNode(object));
+        return Err(SchemaError::NoNode(object.to_owned()));
     };
     let target = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::HostId(node.host_id), None);
-    let mut request = scylla::statement::Statement::new(statement.text.as_str());
+    let mut request = scylla::statement::Statement::new(text);
     request.set_load_balancing_policy(Some(target));
     request.set_request_timeout(Some(CREATE_TIMEOUT));
     // The session waits for schema agreement before it returns.
-    let Err(error) = session.query_unpaged(request, ()).await else {
+    Ok(session.query_unpaged(request, ()).await.map(drop))
+}
+
+async fn create(
+    session: &Session,
+    keyspace: &str,
+    statement: &Statement,
+) -> Result<(), SchemaError> {
+    let object = full_name(keyspace, &statement.object);
+    let Err(error) = run(session, &statement.text, &object).await? else {
         return Ok(());
     };
     Err(match error {

@@ -1,6 +1,8 @@
 //! Names of split tables: derives one from the original's name, and recognises one. Pure; the code that creates, drops
 //! and hides split tables shares this rule.
 
+/// What every name begins with.
+const PREFIX: &str = "wide_";
 /// Servers that put table names into file names refuse longer ones.
 const NAME_BYTES_MAX: usize = 48;
 
@@ -16,10 +18,15 @@ pub fn name(original: &str, number: u32) -> String {
     format!("wide_{}_{:08x}_{number}", &original[..kept], hash as u32)
 }
 
+/// `false`: no original has a split table of this name. Costs next to nothing.
+pub fn might_be_name(name: &str) -> bool {
+    name.starts_with(PREFIX)
+}
+
 /// Whether `name` is one that Narrows gives to a split table of this original.
 pub fn is_name(original: &str, name: &str) -> bool {
     let number = name
-        .strip_prefix("wide_")
+        .strip_prefix(PREFIX)
         .and_then(|rest| rest.rsplit_once('_'))
         .and_then(|(_, text)| text.parse().ok());
     number.is_some_and(|number| number > 0 && self::name(original, number) == name)
@@ -42,6 +49,7 @@ mod tests {
     fn names_are_told_from_those_of_others() {
         let long = "x".repeat(48);
         assert!(is_name("reading", "wide_reading_12") && is_name(&long, &name(&long, 3)));
+        assert!(might_be_name("wide_reading_12") && might_be_name(&name(&long, 3)));
         for other in [
             "",
             "reading",

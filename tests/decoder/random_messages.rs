@@ -108,7 +108,7 @@ fn segments(random: &mut Random, format: Format, envelopes: &[Envelope]) -> Vec<
     let mut envelopes = envelopes;
     while let Some((first, rest)) = envelopes.split_first() {
         if random.one_in(3) {
-            wire.extend(format.frame(first));
+            wire.extend(Framing::Segments(format).frame(first));
             envelopes = rest;
             continue;
         }

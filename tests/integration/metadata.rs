@@ -4,7 +4,7 @@ use narrows::protocol::response;
 use narrows::protocol::response::result::PreparedColumns;
 use narrows::protocol::{Header, Version};
 use narrows::rewrite::metadata::Columns;
-use narrows::rewrite::rows::{Heading, Page, compose};
+use narrows::rewrite::rows::{Heading, Page, head};
 use narrows::rewrite::warnings::Warnings;
 
 use crate::support::cluster::old_cluster;
@@ -216,7 +216,7 @@ impl Source {
             changed_metadata_id: changed.then_some(&self.id),
         };
         let page = Page::read(self.reply.message().0).expect("rows");
-        compose(&heading, &[(page.row_count, page.rows)])
+        [&head(&heading, page.row_count), page.rows].concat()
     }
 }
 

@@ -104,6 +104,36 @@ fn statements_prepared_on_one_connection_work_on_all() {
     assert_eq!(rows.rows().rows.len(), 6);
 }
 
+/// On one node all connections share the statements, and `single` presents one node.
+#[test]
+fn a_statement_works_on_connections_in_other_keyspaces() {
+    let cluster = cluster();
+    let [own, other] = [(); 2].map(|()| Keyspace::create(&cluster, TABLE));
+    let proxy = Proxy::start(&cluster);
+    for codec in Codec::ALL {
+        let mut client = RawClient::connect(proxy.address(), codec);
+        client.query(&format!("USE {}", own.name));
+        let text = "INSERT INTO kv (k, v) VALUES (?, ?)";
+        let id = client.prepare(text);
+        // Held open together, these are spread over all nodes.
+        let mut others = [(); 6].map(|()| RawClient::connect(proxy.address(), codec));
+        for (k, client) in (0..).zip(&mut others) {
+            // One is in no keyspace at all.
+            if k > 0 {
+                client.query(&format!("USE {}", other.name));
+            }
+            let values = [Value::int(k), Value::int(i32::from(codec.version))];
+            assert_eq!(execute(client, text, &id, &values).1, 0, "{codec:?}");
+        }
+    }
+    let mut client = RawClient::connect(cluster.node(), Codec::V4);
+    let mut count = |keyspace: &Keyspace| {
+        let rows = client.query(&format!("SELECT k FROM {}.kv", keyspace.name));
+        rows.rows().rows.len()
+    };
+    assert_eq!((count(&own), count(&other)), (6, 0));
+}
+
 #[test]
 fn many_executes_at_once_of_a_statement_that_the_node_lacks_are_all_answered() {
     let cluster = cluster();

@@ -2,10 +2,21 @@
 #   make operations              all topics          make operations TOPICS="auth tls"   only these
 #   make operations-static       the musl binary in an empty root; builds it first
 
-.PHONY: operations operations-static
+#   make upgrade                 this version beside the first one on one control keyspace; builds that one first
+
+.PHONY: operations operations-static upgrade
 
 operations: need ## Whole processes with live drivers: TOPICS="auth tls …"
 	@$(RUN) operations
 
 operations-static: static
 	@TOPICS=static $(RUN) operations
+
+# The first version that could split, and where it is built.
+FIRST_VERSION := da79bf7
+FIRST_TREE := target/upgrade/tree
+
+upgrade: need ## This version beside the first one, before and after `narrows schema apply`
+	@test -e $(FIRST_TREE)/Cargo.toml || git worktree add --force --detach $(FIRST_TREE) $(FIRST_VERSION)
+	CARGO_TARGET_DIR=$(CURDIR)/target/upgrade/build cargo build --manifest-path $(FIRST_TREE)/Cargo.toml --bin narrows
+	@NARROWS_OLD=$(CURDIR)/target/upgrade/build/debug/narrows TOPICS=upgrade $(RUN) operations

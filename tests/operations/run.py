@@ -19,8 +19,8 @@ SIDE_BY_SIDE = (
     ("splits", "explain", "versions"),
     ("failures", "datacenters", "check", "signals", "restarts", "capacity"),
 )
-# Needs a build of its own.
-ON_DEMAND = ("static",)
+# Need builds of their own.
+ON_DEMAND = ("static", "upgrade")
 
 
 class Line(threading.Thread):

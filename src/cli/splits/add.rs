@@ -48,6 +48,7 @@ pub(super) async fn add(control: &Control<'_>, command: &Add) -> anyhow::Result<
     let id = partition.id();
     let found = Found {
         bytes: None,
+        by: Some("hand"),
         by_hand: true,
     };
     match control.store.detect(&id, found).await? {

@@ -17,7 +17,7 @@ use crate::pipeline;
 use crate::pipeline::original::scan::ScanError;
 use crate::pipeline::plan::strategy::PartitionSplitStrategy;
 use crate::pipeline::plan::{Draft, Planning, StageError, Verdict};
-use crate::pipeline::run::report::{Halt, Reporting, now_seconds};
+use crate::pipeline::run::report::{Halt, Reporting};
 use crate::pipeline::settle::Settle;
 use crate::schema::bucket::Bucket;
 use crate::schema::{ClusteringColumn, TableSchema};
@@ -103,7 +103,7 @@ async fn read(
         schema,
         partition: &partition,
         settings,
-        now: now_seconds(),
+        now: control.store.now().await?,
     };
     let live = Live::new();
     let planned = planning.run(None, &Telling(&live)).await;

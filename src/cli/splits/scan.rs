@@ -17,7 +17,6 @@ use crate::cli::terminal::Live;
 use crate::cli::{constant, moment};
 use crate::pipeline::original::survey::{Counted, Survey, Surveyed, Wide};
 use crate::pipeline::plan::StageError;
-use crate::pipeline::run::report::now_seconds;
 use crate::schema::names::PartitionKey;
 use crate::watched::WatchedTable;
 use crate::wide_row::store::{Detected, SplitId, Store, StoreError};
@@ -100,7 +99,7 @@ pub(super) async fn scan(control: &Control<'_>, command: &Scan) -> anyhow::Resul
     let leaving = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
     cli::print_error(&heading(table, largest));
     let requests = control.originals().await?;
-    let survey = Survey::new(&requests, &schema, table.wide_bytes, now_seconds());
+    let survey = Survey::new(&requests, &schema, table.wide_bytes, store.now().await?);
     let live = Live::new();
     let mut seen = Seen::default();
     let looked = look((store, table, command), (survey, &live, leaving), &mut seen).await;
@@ -174,6 +173,7 @@ async fn state(
     }
     let found = crate::wide_row::store::Found {
         bytes: i64::try_from(wide.bytes).ok(),
+        by: Some("scan"),
         by_hand: false,
     };
     Ok(match store.detect(&id, found).await? {

@@ -186,6 +186,7 @@ pub(super) mod tests {
             failures: 0,
             seen_bytes: None,
             oldest_generation: None,
+            found_by: None,
         }
     }
 

@@ -62,7 +62,7 @@ fn a_difference_says_what_was_done_and_what_to_do() {
         "1 split is equal to its original: 20 rows, 2.0 KiB\n\
          plant.reading 's1', 7: DIFFERS: the copy differs: bucket 3: a value differs in column \"v\"; it is out of service now\n\
          1 split went out of service meanwhile\n\
-         plant.reading is in mode detect now: the originals answer all its reads, and no more partitions are split\n\
+         plant.reading is in mode detect now: all its splits are out of service, and no more partitions are split\n\
          find out who writes around the proxies, then run: narrows mode plant.reading serve\n"
     );
     let reported = compose(&seen(vec![Some(differs(None))]), true);

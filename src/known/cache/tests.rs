@@ -28,18 +28,13 @@ fn id(generation: i32) -> LayoutId {
 }
 
 fn layout(id: &LayoutId) -> Layout {
-    Layout {
-        table: id.table.clone(),
-        key: id.key.clone(),
-        generation: id.generation,
-        split_table: "wide_by_sensor_1".into(),
-        strategy: "EventBucketPartitionSplitStrategy".into(),
-        buckets: vec![Bucket {
-            first: vec![],
-            row_count: 10,
-            byte_count: 1000,
-        }],
-    }
+    let bucket = Bucket {
+        first: vec![],
+        row_count: 10,
+        byte_count: 1000,
+        home: None,
+    };
+    Layout::new(id.clone(), "wide_by_sensor_1", "s", vec![bucket])
 }
 
 /// A store that counts how often it is asked.
@@ -84,7 +79,7 @@ async fn a_layout_is_read_once_and_then_remembered() {
     let store = Store::default();
     for tier in [Tier::Store, Tier::Memory, Tier::Memory] {
         let read = || store.read(Some(layout(&id(1))));
-        let found = layouts.get(&id(1), read).await.unwrap();
+        let found = layouts.get(&id(1), None, read).await.unwrap();
         assert_eq!(found.tier, tier);
         assert_eq!(found.layout.as_deref(), Some(&layout(&id(1))));
     }
@@ -109,7 +104,9 @@ async fn each_generation_has_its_own_layout() {
     let store = Store::default();
     for generation in [1, 2, 1, 2] {
         let id = id(generation);
-        let found = layouts.get(&id, || store.read(Some(layout(&id)))).await;
+        let found = layouts
+            .get(&id, None, || store.read(Some(layout(&id))))
+            .await;
         assert!(found.unwrap().layout.unwrap().is_of(&id));
     }
     assert_eq!(store.asked(), 2);
@@ -120,7 +117,10 @@ async fn that_there_is_none_is_remembered_while_it_is_believed() {
     let (layouts, rendered) = layouts(ROOM, PATIENT);
     let store = Store::default();
     for tier in [Tier::Store, Tier::Memory] {
-        let found = layouts.get(&id(1), || store.read(None)).await.unwrap();
+        let found = layouts
+            .get(&id(1), None, || store.read(None))
+            .await
+            .unwrap();
         assert_eq!(found, Found { layout: None, tier });
     }
     assert_eq!(store.asked(), 1);
@@ -138,13 +138,19 @@ async fn that_there_is_none_is_asked_again_when_it_is_believed_no_longer() {
     };
     let (layouts, _) = layouts(ROOM, timing);
     let store = Store::default();
-    let found = layouts.get(&id(1), || store.read(None)).await.unwrap();
+    let found = layouts
+        .get(&id(1), None, || store.read(None))
+        .await
+        .unwrap();
     assert_eq!(found.layout, None);
     let read = || store.read(Some(layout(&id(1))));
-    let found = layouts.get(&id(1), read).await.unwrap();
+    let found = layouts.get(&id(1), None, read).await.unwrap();
     assert_eq!(found.layout.as_deref(), Some(&layout(&id(1))));
     // What is there stays, whatever holds for what is not.
-    let found = layouts.get(&id(1), || store.read(None)).await.unwrap();
+    let found = layouts
+        .get(&id(1), None, || store.read(None))
+        .await
+        .unwrap();
     assert_eq!(found.tier, Tier::Memory);
     assert_eq!(store.asked(), 2);
 }
@@ -154,12 +160,22 @@ async fn errors_are_told_and_not_remembered() {
     let (layouts, rendered) = layouts(ROOM, PATIENT);
     let store = Store::default();
     for _ in 0..2 {
-        let error = layouts.get(&id(1), || store.fail()).await.unwrap_err();
+        let error = layouts
+            .get(&id(1), None, || store.fail())
+            .await
+            .unwrap_err();
         assert_eq!(error.to_string(), "the layout cannot be read: no replica");
     }
     assert_eq!(store.asked(), 2);
     let read = || store.read(Some(layout(&id(1))));
-    assert!(layouts.get(&id(1), read).await.unwrap().layout.is_some());
+    assert!(
+        layouts
+            .get(&id(1), None, read)
+            .await
+            .unwrap()
+            .layout
+            .is_some()
+    );
     assert_series(
         &rendered,
         "narrows_lookup_total{tier=\"store\",outcome=\"failed\"} 2",
@@ -171,7 +187,7 @@ async fn a_layout_of_another_generation_is_never_taken() {
     let (layouts, _) = layouts(ROOM, PATIENT);
     let store = Store::default();
     let read = || store.read(Some(layout(&id(2))));
-    let error = layouts.get(&id(1), read).await.unwrap_err();
+    let error = layouts.get(&id(1), None, read).await.unwrap_err();
     assert!(matches!(error, LookupError::Foreign));
 }
 
@@ -183,7 +199,7 @@ async fn a_store_that_never_answers_ends_at_its_deadline() {
     };
     let (layouts, rendered) = layouts(ROOM, timing);
     let never = std::future::pending::<Result<Option<Layout>, String>>;
-    let error = layouts.get(&id(1), never).await.unwrap_err();
+    let error = layouts.get(&id(1), None, never).await.unwrap_err();
     assert!(matches!(error, LookupError::StoreTimeout));
     assert_series(
         &rendered,
@@ -199,7 +215,7 @@ async fn the_look_up_as_a_whole_has_a_deadline() {
     };
     let (layouts, rendered) = layouts(ROOM, timing);
     let never = std::future::pending::<Result<Option<Layout>, String>>;
-    let error = layouts.get(&id(1), never).await.unwrap_err();
+    let error = layouts.get(&id(1), None, never).await.unwrap_err();
     assert!(matches!(error, LookupError::Timeout));
     assert_series(
         &rendered,
@@ -225,7 +241,7 @@ fn threads_that_ask_at_once_share_one_read() {
             .unwrap();
         runtime.block_on(async {
             let id = id(1);
-            let (found, _) = tokio::join!(layouts.get(&id, read), waiting.wait());
+            let (found, _) = tokio::join!(layouts.get(&id, None, read), waiting.wait());
             found.unwrap()
         })
     };
@@ -256,12 +272,12 @@ async fn when_the_one_that_asks_gives_up_a_waiting_one_takes_over() {
     };
     let gives_up = async {
         tokio::select! {
-            _ = layouts.get(&id, never) => unreachable!("it never ends"),
+            _ = layouts.get(&id, None, never) => unreachable!("it never ends"),
             () = the_other_waits => {}
         }
     };
     let read = || store.read(Some(layout(&id)));
-    let ((), found) = tokio::join!(gives_up, layouts.get(&id, read));
+    let ((), found) = tokio::join!(gives_up, layouts.get(&id, None, read));
     assert_eq!(found.unwrap().tier, Tier::Store);
 }
 
@@ -272,7 +288,9 @@ async fn memory_is_bounded_by_bytes() {
     let store = Store::default();
     for generation in 0..100 {
         let id = id(generation);
-        let found = layouts.get(&id, || store.read(Some(layout(&id)))).await;
+        let found = layouts
+            .get(&id, None, || store.read(Some(layout(&id))))
+            .await;
         assert!(found.unwrap().layout.is_some());
         assert!(layouts.memory.weighted_size() <= 10 * each);
     }

@@ -2,11 +2,13 @@
 //! reads only what has changed.
 //!
 //! `tables` follows the splits of one table. Each table has its own task, so that loading a large one keeps no other
-//! waiting. `originals` notices when somebody dropped, altered or truncated a watched table itself. Freshness counts
-//! from when a poll was sent, so a poll that hangs makes nothing fresh.
+//! waiting. `originals` notices when somebody dropped, altered or truncated a watched table itself, `split_tables` when
+//! a split table was dropped or truncated. Freshness counts from when a poll was sent, so a poll that hangs makes
+//! nothing fresh.
 
 pub mod metrics;
 mod originals;
+mod split_tables;
 mod tables;
 
 use std::collections::HashMap;

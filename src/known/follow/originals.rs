@@ -1,5 +1,5 @@
 //! Notices when a watched table itself was dropped, recreated, altered or truncated. Its splits are then no longer
-//! copies of it, and all go out of service.
+//! copies of it, and all go out of service. `split_tables` does the same for the tables that hold the copies.
 //!
 //! What was last seen is in the store, not here, so the next proxy notices a change made while none ran.
 
@@ -9,10 +9,13 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
+use super::split_tables;
 use crate::known::{Known, Watched};
 use crate::schema::names::TableName;
 use crate::wide_row::names::Version;
-use crate::wide_row::store::{Described, NodeFacts, SeenTable, Store, StoreError, WatchedRow};
+use crate::wide_row::store::{
+    Described, NodeFacts, SeenTable, SplitTables, Store, StoreError, WatchedRow,
+};
 
 #[derive(Default)]
 pub(super) struct Originals {
@@ -20,6 +23,8 @@ pub(super) struct Originals {
     unclear_since: Option<Instant>,
     schema_versions: BTreeMap<Uuid, Uuid>,
     described: HashMap<TableName, Described>,
+    /// As they were when the nodes last agreed on the schema.
+    split_tables: HashMap<TableName, SplitTables>,
 }
 
 /// How a table differs from what was last seen of it.
@@ -43,7 +48,7 @@ impl Originals {
     /// Compares every watched table with what was last seen of it. What cannot be determined now is left to the next
     /// poll.
     pub(super) async fn check(&mut self, store: &Store, rows: &[WatchedRow], known: &Arc<Known>) {
-        let nodes = store.read_nodes().await;
+        let (nodes, ()) = tokio::join!(store.read_nodes(), store.prove_paxos());
         if let Err(error) = self.describe(store, rows, &nodes).await {
             tracing::debug!(%error, "the watched tables could not be described, trying again");
         }
@@ -70,6 +75,7 @@ impl Originals {
                         learn_key(store, &watched).await;
                     }
                 }
+                learn_split_tables(store, &watched).await;
             }
             if is_seen {
                 continue;
@@ -79,6 +85,38 @@ impl Originals {
                 tracing::warn!(%table, %error, "a change of the table could not be written down, trying again");
             }
         }
+        // Last, because it needs the control keyspace: while that is ill, nothing else waits for it.
+        for row in rows.iter().filter(|row| row.table.is_sound()) {
+            if let Err(error) = self.check_split_tables(store, row, &nodes, known).await {
+                tracing::debug!(%error, "the split tables of a table could not be read, trying again");
+                return;
+            }
+        }
+    }
+
+    async fn check_split_tables(
+        &mut self,
+        store: &Store,
+        row: &WatchedRow,
+        nodes: &[NodeFacts],
+        known: &Known,
+    ) -> Result<(), StoreError> {
+        let table = &row.table.name;
+        let Some(watched) = known.table(&table.keyspace, &table.table) else {
+            return Ok(());
+        };
+        if self.unclear_since.is_none() && !self.split_tables.contains_key(table) {
+            let found = store.read_split_tables(table).await?;
+            watched.set_split_tables(found.names.clone());
+            self.split_tables.insert(table.clone(), found);
+        }
+        let Some(tables) = self.split_tables.get_mut(table) else {
+            return Ok(());
+        };
+        if let Some(now) = split_tables::check(store, row, (tables, nodes), known).await? {
+            *tables = now;
+        }
+        Ok(())
     }
 
     /// Reads the tables' descriptions again when a node's schema version has changed and all nodes agree on one.
@@ -106,6 +144,7 @@ impl Originals {
         }
         if versions != self.schema_versions || rows.iter().any(|row| missing(&row)) {
             self.described.clear();
+            self.split_tables.clear();
             for row in rows {
                 let described = store.describe(&row.table.name).await?;
                 self.described.insert(row.table.name.clone(), described);
@@ -123,6 +162,16 @@ async fn learn_key(store: &Store, watched: &Watched) {
         match store.describe(watched.name()).await {
             Ok(described) => watched.set_key_schema(&described),
             Err(error) => tracing::debug!(%error, "a watched table could not be described"),
+        }
+    }
+}
+
+/// Their names, from any node, are enough to keep clients from changing them.
+async fn learn_split_tables(store: &Store, watched: &Watched) {
+    if !watched.knows_split_tables() {
+        match store.find_split_tables(watched.name()).await {
+            Ok(found) => watched.set_split_tables(found.into_keys().collect()),
+            Err(error) => tracing::debug!(%error, "split tables could not be looked for"),
         }
     }
 }

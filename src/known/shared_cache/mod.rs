@@ -9,7 +9,7 @@ mod link;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use metrics::{Gauge, gauge};
@@ -22,7 +22,7 @@ pub use error::SharedCacheError;
 use crate::config::RedisSettings;
 use crate::known::breaker::{Admission, Breaker, Change};
 use crate::tls::{self, TlsError};
-use crate::wide_row::layout::{LAYOUT_BYTES_MAX, Layout, LayoutError, LayoutId};
+use crate::wide_row::layout::{LAYOUT_BYTES_MAX, Layout, LayoutError, LayoutId, Seal};
 use link::Link;
 
 pub(super) const BREAKER_OPEN: &str = "narrows_redis_breaker_open";
@@ -39,7 +39,7 @@ pub enum Fetched {
     /// There is a value, but it is not this layout.
     Ignored(LayoutError),
     Failed(SharedCacheError),
-    /// Redis was not asked, because it has failed too often lately.
+    /// Redis was not asked: it has failed too often lately, or the cluster is not known yet.
     Skipped,
 }
 
@@ -57,6 +57,8 @@ struct Inner {
     puts: Arc<Semaphore>,
     timeout: Duration,
     entry_ttl: Duration,
+    /// Cluster and control keyspace, which a Redis may serve several of.
+    scope: OnceLock<String>,
 }
 
 impl SharedCache {
@@ -70,6 +72,7 @@ impl SharedCache {
             puts: Arc::new(Semaphore::new(PUTS_MAX)),
             timeout: settings.timeout,
             entry_ttl: settings.entry_ttl,
+            scope: OnceLock::new(),
             link: Link::new(settings, tls, runtime.clone()),
             runtime,
         };
@@ -84,16 +87,24 @@ impl SharedCache {
         self.inner.link.set_tls(tls);
     }
 
-    /// Answers within the configured time, from any runtime.
-    pub async fn get(&self, id: &LayoutId) -> Fetched {
+    /// Names the cluster and control keyspace whose layouts this process shares. Redis is not asked before.
+    pub fn set_scope(&self, scope: &str) {
+        self.inner.scope.get_or_init(|| scope.to_owned());
+    }
+
+    /// The layout with this seal. Answers within the configured time, from any runtime.
+    pub async fn get(&self, id: &LayoutId, seal: &Seal) -> Fetched {
+        let Some(scope) = self.inner.scope.get() else {
+            return Fetched::Skipped;
+        };
         let Some(question) = Question::start(&self.inner) else {
             return Fetched::Skipped;
         };
-        let fetched = question.ask(self.inner.fetch(id)).await;
+        let fetched = question.ask(self.inner.fetch(&id.shared_key(scope))).await;
         match fetched {
             // GETRANGE returns an empty string for a key that does not exist.
             Ok(bytes) if bytes.is_empty() => Fetched::Miss,
-            Ok(bytes) => match Layout::decode(&bytes, id) {
+            Ok(bytes) => match Layout::decode(&bytes, id, seal) {
                 Ok(layout) => Fetched::Hit(layout),
                 Err(error) => Fetched::Ignored(error),
             },
@@ -111,11 +122,11 @@ impl SharedCache {
         let Ok(permit) = self.inner.puts.clone().try_acquire_owned() else {
             return;
         };
-        // A layout that has no encoding cannot be shared; the other tiers still serve it.
-        let Ok(bytes) = layout.encode() else {
+        // Without a seal nobody could trust it; the other tiers still serve it.
+        let (Some(bytes), Some(scope)) = (layout.encode(), self.inner.scope.get()) else {
             return;
         };
-        let (inner, key) = (self.inner.clone(), layout.id().shared_key());
+        let (inner, key) = (self.inner.clone(), layout.id().shared_key(scope));
         self.inner.runtime.spawn(async move {
             let _permit = permit;
             if let Some(question) = Question::start(&inner) {
@@ -130,10 +141,10 @@ impl SharedCache {
 
 impl Inner {
     /// Reads a range and not the whole value: whatever the key holds, it takes no more memory than the largest layout.
-    async fn fetch(&self, id: &LayoutId) -> Result<Vec<u8>, SharedCacheError> {
+    async fn fetch(&self, key: &str) -> Result<Vec<u8>, SharedCacheError> {
         let mut connection = self.link.connection().await?;
         let mut command = redis::cmd("GETRANGE");
-        command.arg(id.shared_key()).arg(0).arg(LAYOUT_BYTES_MAX);
+        command.arg(key).arg(0).arg(LAYOUT_BYTES_MAX);
         Ok(command.query_async(&mut connection).await?)
     }
 

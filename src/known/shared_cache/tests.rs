@@ -26,6 +26,8 @@ fn settings(address: SocketAddr, timeout: Duration) -> RedisSettings {
     }
 }
 
+const SEAL: Seal = Seal([7; 32]);
+
 fn id() -> LayoutId {
     LayoutId {
         table: TableName::new("metrics", "by_sensor"),
@@ -69,7 +71,9 @@ impl Mute {
 }
 
 fn cache(address: SocketAddr, timeout: Duration) -> SharedCache {
-    SharedCache::new(settings(address, timeout), Handle::current()).unwrap()
+    let cache = SharedCache::new(settings(address, timeout), Handle::current()).unwrap();
+    cache.set_scope("cluster/narrows");
+    cache
 }
 
 #[tokio::test]
@@ -85,7 +89,7 @@ async fn a_slow_connection_goes_on_while_questions_run_out_of_time() {
     let mute = Mute::start().await;
     let cache = cache(mute.address, Duration::from_millis(5));
     for _ in 1..FAILURES_MAX {
-        let fetched = cache.get(&id()).await;
+        let fetched = cache.get(&id(), &SEAL).await;
         assert_eq!(fetched, Fetched::Failed(SharedCacheError::Timeout));
     }
     mute.answers.add_permits(1);
@@ -107,10 +111,10 @@ async fn a_server_that_never_answers_is_asked_no_more_after_a_few_failures() {
     };
     breaker_open("0");
     for _ in 0..FAILURES_MAX {
-        let fetched = cache.get(&id()).await;
+        let fetched = cache.get(&id(), &SEAL).await;
         assert_eq!(fetched, Fetched::Failed(SharedCacheError::Timeout));
     }
-    assert_eq!(cache.get(&id()).await, Fetched::Skipped);
+    assert_eq!(cache.get(&id(), &SEAL).await, Fetched::Skipped);
     breaker_open("1");
 }
 
@@ -122,7 +126,10 @@ async fn a_port_where_nobody_listens_is_a_failure_and_not_an_error() {
     let cache = cache(address, Duration::from_secs(60));
     let refused = SharedCacheError::Connect(std::io::ErrorKind::ConnectionRefused);
     for _ in 0..2 {
-        assert_eq!(cache.get(&id()).await, Fetched::Failed(refused.clone()));
+        assert_eq!(
+            cache.get(&id(), &SEAL).await,
+            Fetched::Failed(refused.clone())
+        );
     }
 }
 
@@ -132,7 +139,7 @@ async fn an_answer_of_the_wrong_kind_is_a_failure() {
     mute.answers.add_permits(2);
     let cache = cache(mute.address, Duration::from_secs(60));
     assert_eq!(
-        cache.get(&id()).await,
+        cache.get(&id(), &SEAL).await,
         Fetched::Failed(SharedCacheError::Protocol)
     );
 }
@@ -147,13 +154,13 @@ async fn a_probe_that_nobody_waits_for_leaves_its_place() {
     }
     let id = id();
     {
-        let mut probe = Box::pin(cache.get(&id));
+        let mut probe = Box::pin(cache.get(&id, &SEAL));
         tokio::select! {
             biased;
             _ = &mut probe => unreachable!("nobody answers"),
             () = std::future::ready(()) => {}
         }
-        assert_eq!(cache.get(&id).await, Fetched::Skipped);
+        assert_eq!(cache.get(&id, &SEAL).await, Fetched::Skipped);
     }
     let admitted = cache.inner.breaker().admit(Instant::now());
     assert_eq!(admitted, Some(Admission::Probe));

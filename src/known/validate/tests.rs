@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use tokio::sync::Semaphore;
 
 use super::*;
+use crate::known::breaker::FAILURES_MAX;
 use crate::wide_row::names::Version;
 
 /// Readings that wait until they are let through, and then report the version that was current when they were *sent*:
@@ -43,6 +44,7 @@ fn validations() -> (Arc<Slow>, Arc<Validations<Slow>>) {
         sent: Counter::noop(),
         failed: Counter::noop(),
         asked: Counter::noop(),
+        skipped: Counter::noop(),
     };
     let validations = Validations::new(slow.clone(), 2, Handle::current(), metrics);
     (slow, Arc::new(validations))
@@ -126,4 +128,71 @@ async fn a_request_that_goes_away_takes_nobody_with_it() {
     let stays = ask(&validations, 2);
     slow.gate.add_permits(2);
     assert_eq!(version(stays.await.unwrap()), 1);
+}
+
+/// Fails as often as it takes for the shard to be left alone.
+async fn failed_too_often(slow: &Slow, validations: &Arc<Validations<Slow>>) {
+    slow.current.store(-1, Ordering::SeqCst);
+    slow.gate.add_permits(FAILURES_MAX as usize);
+    for _ in 0..FAILURES_MAX {
+        let failed = validations.validate(2).await;
+        assert!(matches!(failed, Err(Unvalidated::Failed(_))), "{failed:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_shard_that_fails_again_and_again_is_not_read_for_a_while() {
+    let (slow, validations) = validations();
+    failed_too_often(&slow, &validations).await;
+    let sent = slow.sent.load(Ordering::SeqCst);
+    for _ in 0..10 {
+        assert_eq!(validations.validate(2).await, Err(Unvalidated::Skipped));
+    }
+    assert_eq!(slow.sent.load(Ordering::SeqCst), sent, "nothing was read");
+    // Another shard is read as before.
+    slow.current.store(3, Ordering::SeqCst);
+    slow.gate.add_permits(1);
+    assert_eq!(version(validations.validate(3).await), 3);
+}
+
+#[tokio::test]
+async fn one_probe_finds_out_that_the_shard_is_back_while_nobody_waits_for_it() {
+    let (slow, validations) = validations();
+    failed_too_often(&slow, &validations).await;
+    slow.current.store(9, Ordering::SeqCst);
+    let sent = slow.sent.load(Ordering::SeqCst);
+    let mut probe = ask(&validations, 2);
+    while slow.sent.load(Ordering::SeqCst) == sent {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        if probe.is_finished() {
+            assert_eq!(probe.await.unwrap(), Err(Unvalidated::Skipped));
+            probe = ask(&validations, 2);
+        }
+    }
+    for _ in 0..10 {
+        assert_eq!(validations.validate(2).await, Err(Unvalidated::Skipped));
+    }
+    slow.gate.add_permits(2);
+    assert_eq!(version(probe.await.unwrap()), 9);
+    assert_eq!(version(validations.validate(2).await), 9);
+}
+
+#[tokio::test]
+async fn those_who_wait_when_the_shard_is_given_up_are_told_at_once() {
+    let (slow, validations) = validations();
+    slow.current.store(-1, Ordering::SeqCst);
+    slow.gate.add_permits(FAILURES_MAX as usize - 1);
+    for _ in 1..FAILURES_MAX {
+        assert!(validations.validate(2).await.is_err());
+    }
+    let last = ask(&validations, 2);
+    until_sent(&slow, FAILURES_MAX as usize).await;
+    let waiting = ask(&validations, 2);
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+    slow.gate.add_permits(1);
+    assert!(matches!(last.await.unwrap(), Err(Unvalidated::Failed(_))));
+    assert_eq!(waiting.await.unwrap(), Err(Unvalidated::Skipped));
+    assert_eq!(slow.sent.load(Ordering::SeqCst), FAILURES_MAX as usize);
 }

@@ -75,7 +75,8 @@ impl Finding {
 /// What became of a split whose copy differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Demoted {
-    /// The split is now out of service, and its table is in this mode; `None` if the table is no longer watched.
+    /// All splits of its table are out of service now, and the table is in this mode; `None` if the table is no longer
+    /// watched.
     Now(Option<Mode>),
     /// The split went out of service while it was compared, so a difference is expected.
     Before,
@@ -93,8 +94,9 @@ pub async fn is_in_service(
         .is_some_and(|standing| standing.is_in_service() && standing.generation == generation))
 }
 
-/// Takes a generation that differs from its original out of service, and stops serving its table: either somebody
-/// writes around the proxies, or there is a fault that no other copy is safe from.
+/// Takes all splits of a table out of service because a generation of one differs from its original, and stops
+/// splitting: either somebody writes around the proxies, or there is a fault. No other copy is safe from either, and
+/// after an operator has set the mode back nothing would compare the others before they are read.
 pub async fn demote(
     store: &Store,
     id: &SplitId,
@@ -104,12 +106,14 @@ pub async fn demote(
     if !is_in_service(store, id, generation).await? {
         return Ok(Demoted::Before);
     }
-    // Log first: even if a later step fails, an operator must act. Demote the table before the split, because nothing
-    // would look at an invalidated split again.
+    // Log first: even if a later step fails, an operator must act.
     tracing::error!(
         table = %id.table, %generation, reason = %why.told,
-        "a split differs from its original; taking it out of service and no longer serving any split of its table"
+        "a split differs from its original; taking all splits of its table out of service, and making no more. Find out \
+         who writes around the proxies, then run: narrows mode {} serve", id.table
     );
+    // Service ends first: if this fails half-way, no split is read that was not made anew.
+    store.take_out_of_service(&id.table, id.shards()).await?;
     let mode = store.demote_table(&id.table).await?;
     store.invalidate(id, generation, &why.kept).await?;
     Ok(Demoted::Now(mode))

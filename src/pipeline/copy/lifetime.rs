@@ -1,6 +1,9 @@
 //! How long row markers keep rows alive. A marker cannot be read: a read only shows whether its row is there at a given
 //! `now_in_seconds`.
 //!
+//! These reads are at ONE, because they are reads of later seconds: at ALL, read repair would write what has expired by
+//! then to other replicas as tombstones. All replicas have the rows, since they were just read at ALL.
+//!
 //! Only rows whose cells all expire are checked. Any other row has a cell that never expires, and is there with or
 //! without a marker.
 
@@ -9,7 +12,7 @@ use std::collections::HashSet;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::pipeline::original::cells::{Row, key_is};
-use crate::pipeline::original::partition::{ALL, Partition};
+use crate::pipeline::original::partition::{ONE, Partition};
 use crate::pipeline::original::requests::Requests;
 use crate::pipeline::original::scan::{ScanError, original};
 use crate::protocol::types::{Cursor, Value};
@@ -132,7 +135,7 @@ impl Lifetimes<'_> {
                     .values()
                     .chain(values.iter().copied())
                     .collect(),
-                consistency: ALL,
+                consistency: ONE,
                 page_size: PAGE_ROWS,
                 paging_state: state.as_deref(),
                 now_in_seconds: Some(second.cast_signed()),

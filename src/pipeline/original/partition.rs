@@ -9,6 +9,8 @@ use crate::wide_row::store::HIDDEN;
 /// Consistency level ALL: a read sees what was written at ONE or in another data centre, and read repair brings it to
 /// every replica.
 pub const ALL: u16 = 0x0005;
+/// Consistency level ONE: repairs nothing.
+pub const ONE: u16 = 0x0001;
 
 /// A partition and the components of its key.
 #[derive(Debug, Clone)]

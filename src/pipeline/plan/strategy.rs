@@ -39,6 +39,7 @@ impl EventBucketPartitionSplitStrategy {
                 first: pair[0].first.clone(),
                 row_count: pair.iter().map(|bucket| bucket.row_count).sum(),
                 byte_count: pair.iter().map(|bucket| bucket.byte_count).sum(),
+                home: None,
             });
         }
         self.buckets = joined;
@@ -73,6 +74,7 @@ impl EventBucketPartitionSplitStrategy {
                 first: first.collect::<Option<_>>()?,
                 row_count,
                 byte_count,
+                home: None,
             });
         }
         Some(strategy)
@@ -103,6 +105,7 @@ impl PartitionSplitStrategy for EventBucketPartitionSplitStrategy {
                 first,
                 row_count: 0,
                 byte_count: 0,
+                home: None,
             });
         }
         if let Some(bucket) = self.buckets.last_mut() {

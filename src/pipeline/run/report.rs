@@ -98,7 +98,3 @@ impl Reporting for Report<'_> {
         }
     }
 }
-
-pub fn now_seconds() -> i32 {
-    i32::try_from(unix_millis() / 1000).unwrap_or(i32::MAX)
-}

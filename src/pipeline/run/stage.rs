@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::report::{Halt, Report, Reporting, now_seconds};
+use super::report::{Halt, Report, Reporting};
 use super::work::{Work, WorkError};
 use crate::pipeline::audit::finding::{self, Demoted, Finding, Why};
 use crate::pipeline::copy::{CopyError, Copying};
@@ -20,7 +20,7 @@ use crate::pipeline::verify::{Checked, Verification, Verified};
 use crate::schema::TableSchema;
 use crate::upstream::pool::PoolError;
 use crate::wide_row::clock::unix_millis;
-use crate::wide_row::layout::{Layout, LayoutId};
+use crate::wide_row::layout::{Layout, LayoutId, Proof};
 use crate::wide_row::names::Generation;
 use crate::wide_row::state::{PostSplitData, Progress, Step, Transition};
 use crate::wide_row::store::{Lease, Leased, Outcome, Split, SplitId, StoreError};
@@ -60,7 +60,7 @@ impl Stage<'_> {
             schema: self.schema,
             partition: self.partition,
             settings: &table.settings,
-            now: now_seconds(),
+            now: store.now().await?,
         };
         let draft = match planning.run(self.checkpoint(), &self.report()).await {
             Err(StageError::Scan(error @ ScanError::Tombstones)) => {
@@ -99,14 +99,9 @@ impl Stage<'_> {
         }
         let split_table = store.split_table(self.schema).await?;
         fail_point::reached("plan.split_table");
-        let layout = Layout {
-            table: self.id.table.clone(),
-            key: self.id.key.clone(),
-            generation: self.split.standing.generation,
-            split_table,
-            strategy: draft.strategy.name().to_owned(),
-            buckets: draft.strategy.buckets().to_vec(),
-        };
+        let strategy = &draft.strategy;
+        let buckets = strategy.buckets().to_vec();
+        let layout = Layout::new(self.layout_id(), split_table, strategy.name(), buckets);
         Ok(store.write_layout(&layout).await?)
     }
 
@@ -136,13 +131,15 @@ impl Stage<'_> {
     pub(super) async fn copy(&self) -> Result<(), WorkError> {
         fail_point::reached("copy.before");
         let layout = self.layout().await?;
+        let now = self.work.store.now().await?;
+        // A node that is not connected may have a clock that is behind, and show cells that others take for expired.
+        let now = now.saturating_sub(closed::CLOCK_SKEW_SECONDS);
         let copying = Copying {
             requests: self.work.requests,
             schema: self.schema,
             partition: self.partition,
             layout: &layout,
-            // If this worker's clock is ahead, cells that have expired by its clock are still live for others.
-            now: now_seconds().saturating_sub(closed::CLOCK_SKEW_SECONDS),
+            now,
             newest_micros: closed::newest_allowed(
                 &self.work.table.settings,
                 self.schema,
@@ -172,6 +169,7 @@ impl Stage<'_> {
                 fail_point::reached("verify.after");
                 let again = after(self.work.patience.hint_window);
                 let step = Step::Complete(post_split_data(&layout, &verified));
+                self.seal(layout, verified.proof).await?;
                 self.step(step, Some(again)).await
             }
             Finding::Differs(why) => {
@@ -184,6 +182,18 @@ impl Stage<'_> {
         }
     }
 
+    /// Records what was found out about the buckets, and names it in the split's own row.
+    async fn seal(&self, layout: Layout, proof: Proof) -> Result<(), WorkError> {
+        let store = self.work.store;
+        let sealed = layout.prove(proof);
+        let sealed = sealed.map_err(|error| StoreError::NotUnderstood(error.into()))?;
+        store.write_proof(&sealed).await?;
+        match store.seal(self.id, self.lease, &sealed).await? {
+            Some(Outcome::Lost) => Err(Halt::Lost.into()),
+            Some(Outcome::Applied(_)) | None => Ok(()),
+        }
+    }
+
     /// Compares a split in service again, after the hint window and then at intervals, to find what a writer around the
     /// proxies or a late hint has changed.
     pub(super) async fn verify_again(&self) -> Result<(), WorkError> {
@@ -191,7 +201,14 @@ impl Stage<'_> {
         let (store, generation) = (self.work.store, self.split.standing.generation);
         let finding = self.compare(&layout).await?;
         match &finding {
-            Finding::Equal(_) => self.next_audit(generation).await?,
+            Finding::Equal(verified) => {
+                // An earlier version completed it without a proof, or a worker that had lost its lease wrote another.
+                let sealed = store.read_key(self.id).await?.seal;
+                if sealed.is_none() || sealed != layout.seal() {
+                    self.seal(layout, verified.proof.clone()).await?;
+                }
+                self.next_audit(generation).await?;
+            }
             // The copy was equal when both sides could still be read, and splits are meant for just such partitions.
             Finding::Unreadable(reason) => {
                 tracing::warn!(table = %self.id.table, %reason, "a split in service cannot be compared any more");
@@ -236,7 +253,7 @@ impl Stage<'_> {
             schema: self.schema,
             key: &self.id.key,
             layout,
-            now: now_seconds(),
+            now: self.work.store.now().await?,
             patience: Default::default(),
             from,
             progress: &|found| drop(checked.replace(found.clone())),

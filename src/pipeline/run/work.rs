@@ -18,7 +18,9 @@ use crate::upstream::pool::PoolError;
 use crate::watched::WatchedTable;
 use crate::wide_row::clock::unix_millis;
 use crate::wide_row::state::{State, Step, Transition};
-use crate::wide_row::store::{ClusterPatience, Lease, Leased, Outcome, SplitId, Store, StoreError};
+use crate::wide_row::store::{
+    ClusterPatience, Lease, Leased, Outcome, SplitId, Store, StoreError, TimeError,
+};
 
 /// After this many stops in a row, with growing pauses in between, another refusal is taken as final.
 const REFUSALS_MAX: u32 = 3;
@@ -45,6 +47,8 @@ pub enum WorkError {
     Unexpected,
     #[error("the table is being changed")]
     NoSchema,
+    #[error("{0}")]
+    Time(#[from] TimeError),
 }
 
 impl WorkError {

@@ -1,11 +1,12 @@
 //! The progress of a comparison, and the checkpoint from which another worker can resume it. Pure.
 
 use super::checksum::BYTES;
+use super::facts::Facts;
 use super::row::Key;
 use crate::protocol::types::{Cursor, Write};
 
 /// Changes whenever older checkpoints can no longer be read; the comparison then starts over.
-const CHECKPOINT_VERSION: u8 = 1;
+const CHECKPOINT_VERSION: u8 = 2;
 
 /// What has been found equal so far, including the lifetimes of rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -18,6 +19,7 @@ pub struct Checked {
     pub(super) checksum: [u8; BYTES],
     /// Checksums of the buckets that were begun.
     pub(super) bucket_checksums: Vec<[u8; BYTES]>,
+    pub(super) facts: Facts,
 }
 
 impl Checked {
@@ -36,6 +38,7 @@ impl Checked {
         for value in &self.last {
             out.put_bytes(Some(value));
         }
+        self.facts.write(&mut out);
         out
     }
 
@@ -53,13 +56,15 @@ impl Checked {
         let bucket_checksums = bucket_checksums.collect::<Option<_>>()?;
         let values = cursor.count("value count").ok()?;
         let last = (0..values).map(|_| Some(cursor.bytes().ok()??.into()));
+        let last = last.collect::<Option<_>>()?;
         Some(Self {
             row_count,
             byte_count,
             cell_count,
-            last: last.collect::<Option<_>>()?,
+            last,
             checksum,
             bucket_checksums,
+            facts: Facts::read(&mut cursor)?,
         })
     }
 }
@@ -81,6 +86,7 @@ mod tests {
             last: vec![[1, 2].into(), [].into()],
             checksum: [3; BYTES],
             bucket_checksums: vec![[4; BYTES], [5; BYTES]],
+            facts: Facts::default(),
         };
         let bytes = checked.checkpoint();
         assert_eq!(Checked::read(&bytes), Some(checked));

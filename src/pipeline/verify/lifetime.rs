@@ -36,6 +36,7 @@ pub(super) struct Mortal {
     pub(super) key: Key,
     /// Its place among the rows that are checked together.
     pub(super) place: usize,
+    pub(super) has_cells: bool,
     /// When its last cell expires; if it has none, when it was read.
     pub(super) until: u32,
 }
@@ -48,12 +49,13 @@ pub(super) struct Lifetimes<'r, 'a> {
 type Rows<'m> = Vec<&'m Mortal>;
 
 impl Lifetimes<'_, '_> {
-    /// Checks rows of one bucket, in clustering order.
-    pub(super) async fn check(&self, rows: &[Mortal]) -> Result<(), VerifyError> {
+    /// Checks rows of one bucket, in clustering order. Returns the places of those that live for ever.
+    pub(super) async fn check(&self, rows: &[Mortal]) -> Result<HashSet<usize>, VerifyError> {
         let (far, near) = self.divide(rows.iter().collect(), FAR).await?;
-        let (_, late) = self.divide(far, FARTHEST).await?;
+        let (eternal, late) = self.divide(far, FARTHEST).await?;
         self.check_ends(near, 0, FAR).await?;
-        self.check_ends(late, FAR, FARTHEST).await
+        self.check_ends(late, FAR, FARTHEST).await?;
+        Ok(eternal.iter().map(|row| row.place).collect())
     }
 
     /// Checks rows that are gone at `end`: whether they end with their cells, and if not, when.

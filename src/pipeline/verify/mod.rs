@@ -8,6 +8,7 @@ mod checked;
 mod checksum;
 mod compare;
 mod difference;
+mod facts;
 mod lifetime;
 mod pass;
 mod reader;
@@ -30,7 +31,7 @@ use crate::pipeline::original::requests::Requests;
 use crate::schema::names::PartitionKey;
 use crate::schema::{TableSchema, order as value_order};
 use crate::upstream::pool::PoolError;
-use crate::wide_row::layout::Layout;
+use crate::wide_row::layout::{Layout, Proof};
 
 /// One generation to be proven.
 pub struct Verification<'a> {
@@ -75,6 +76,8 @@ pub struct Verified {
     pub byte_count: u64,
     pub checksum: [u8; 16],
     pub bucket_checksums: Vec<[u8; 16]>,
+    /// What readers may rely on.
+    pub proof: Proof,
 }
 
 #[derive(Debug, thiserror::Error)]

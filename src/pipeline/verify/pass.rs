@@ -77,6 +77,7 @@ impl<'r, 'a> Pass<'r, 'a> {
                 copy.behind(&last)?
             } else {
                 self.checksums.begin_bucket();
+                self.found.facts.begin_bucket();
                 copy
             };
             self.check_bucket(bucket, &mut original, copy).await?;
@@ -91,6 +92,10 @@ impl<'r, 'a> Pass<'r, 'a> {
             row_count: self.found.row_count,
             cell_count: self.found.cell_count,
             byte_count: self.found.byte_count,
+            proof: self
+                .found
+                .facts
+                .proof(reader.schema(), &bucket_checksums, reader.now()),
             checksum,
             bucket_checksums,
         })
@@ -253,9 +258,11 @@ impl<'r, 'a> Pass<'r, 'a> {
     async fn accept(&mut self, bucket: usize, row: &RowAt, at: u32) -> Result<(), VerifyError> {
         self.last = Some(row.clone());
         let row = self.read(row)?;
-        let ttls = row.ttls(self.reader.schema());
-        let ttls = ttls.ok_or(VerifyError::NotUnderstood)?;
+        let columns = row.ttls(self.reader.schema());
+        let columns = columns.ok_or(VerifyError::NotUnderstood)?;
+        let ttls = columns.concat();
         self.checksums.add(&row, &ttls, at.into());
+        self.found.facts.add_row(&columns, at.into());
         self.found.row_count += 1;
         self.found.cell_count += ttls.len() as u64;
         self.found.byte_count += row.byte_count() as u64;
@@ -270,7 +277,13 @@ impl<'r, 'a> Pass<'r, 'a> {
         let chunk = std::mem::take(&mut self.chunk);
         if !chunk.mortals.is_empty() {
             let reader = self.reader;
-            Lifetimes { reader, bucket }.check(&chunk.mortals).await?;
+            let lifetimes = Lifetimes { reader, bucket };
+            let eternal = lifetimes.check(&chunk.mortals).await?;
+            let is_mortal = |row: &&Mortal| !row.has_cells && !eternal.contains(&row.place);
+            // When such a marker ends was found to be equal, but is not known here.
+            if let Some(row) = chunk.mortals.iter().find(is_mortal) {
+                self.found.facts.expires(row.until.into());
+            }
         }
         if let Some(last) = self.last.take() {
             self.found.last = self.read(&last)?.owned_key();
@@ -286,6 +299,7 @@ fn beginning(reader: &Reader<'_>) -> Checked {
     let from = &reader.verification.from;
     let buckets = 1..=reader.verification.layout.buckets.len();
     let is_sound = buckets.contains(&from.bucket_checksums.len())
+        && from.facts.fit(from)
         && from.last.len() == reader.schema().clustering.len();
     match is_sound {
         true => from.clone(),
@@ -301,6 +315,7 @@ impl Chunk {
             self.mortals.push(Mortal {
                 key: row.owned_key(),
                 place: self.row_count,
+                has_cells: !ttls.is_empty(),
                 until: at.saturating_add_signed(longest),
             });
         }

@@ -1,7 +1,8 @@
 //! Reads either side: the original partition, or one bucket of its copy.
 //!
-//! Every read is at consistency level ALL: a row that only one replica has counts, too, and read repair then brings it
-//! to all of them.
+//! Reads of the present are at consistency level ALL: a row that only one replica has counts, too, and read repair then
+//! brings it to all of them. Reads of a later second follow at ONE, which repairs nothing: at ALL, Cassandra would write
+//! what has expired by then to other replicas as tombstones, and delete data that is alive now.
 
 use std::rc::Rc;
 
@@ -17,6 +18,7 @@ use crate::schema::names::PartitionKey;
 use crate::statement::quoted;
 use crate::upstream::pool::{PoolError, SubRead};
 
+const ONE: u16 = 0x0001;
 const ALL: u16 = 0x0005;
 /// Maximum number of attempts at a read that fails for temporary reasons.
 const ATTEMPTS_MAX: u32 = 5;
@@ -139,7 +141,7 @@ impl<'a> Reader<'a> {
         let values = partition.iter().copied().chain(restricted);
         let request = SubRead {
             values: values.map(Value::Bytes).collect(),
-            consistency: ALL,
+            consistency: if ask.at > self.later() { ONE } else { ALL },
             page_size: ask.page_size,
             paging_state: ask.paging_state,
             now_in_seconds: Some(ask.at.cast_signed()),
@@ -183,10 +185,8 @@ impl<'a> Reader<'a> {
     fn hidden(&self, side: Side) -> Option<[[u8; 4]; 2]> {
         match side {
             Side::Original => None,
-            Side::Bucket(number) => {
-                let generation = self.verification.layout.generation.0;
-                // Layouts have at most a few thousand buckets.
-                let number = i32::try_from(number).unwrap_or(i32::MAX);
+            Side::Bucket(index) => {
+                let (generation, number) = self.verification.layout.home(index);
                 Some([generation.to_be_bytes(), number.to_be_bytes()])
             }
         }
@@ -256,7 +256,7 @@ fn remedy(error: &VerifyError) -> Remedy {
             0x1000..=0x1002 | 0x1300 | 0x2500 => Remedy::Wait,
             _ => Remedy::None,
         },
-        PoolError::Unreachable | PoolError::Unsent(_) => Remedy::Wait,
+        PoolError::Unreachable | PoolError::Unsent(_) | PoolError::NoRoom => Remedy::Wait,
         PoolError::Changed | PoolError::Protocol { .. } | PoolError::Encode(_) => Remedy::None,
     }
 }

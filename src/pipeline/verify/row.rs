@@ -121,21 +121,19 @@ impl Row<'_> {
         keys + values.map(<[u8]>::len).sum::<usize>()
     }
 
-    /// The TTL of every cell, `None` for one that does not expire. The result is `None` if this is not a row of the
-    /// table.
-    pub(super) fn ttls(&self, schema: &TableSchema) -> Option<Vec<Option<i32>>> {
-        let mut all = Vec::new();
+    /// The TTLs of the cells of every column, `None` for a cell that does not expire. The result is `None` if this is
+    /// not a row of the table.
+    pub(super) fn ttls(&self, schema: &TableSchema) -> Option<Vec<Vec<Option<i32>>>> {
         if self.columns.len() != schema.regulars.len() {
             return None;
         }
-        for (cells, column) in self.columns.iter().zip(&schema.regulars) {
-            match (cells.value, &column.cql_type) {
-                (None, _) => {}
-                (Some(_), CqlType::Map(..) | CqlType::Set(_)) => all.extend(cells.listed_ttls()?),
-                (Some(_), _) => all.push(optional_int(cells.ttl)?),
-            }
-        }
-        Some(all)
+        let columns = self.columns.iter().zip(&schema.regulars);
+        let ttls = columns.map(|(cells, column)| match (cells.value, &column.cql_type) {
+            (None, _) => Some(Vec::new()),
+            (Some(_), CqlType::Map(..) | CqlType::Set(_)) => cells.listed_ttls(),
+            (Some(_), _) => Some(vec![optional_int(cells.ttl)?]),
+        });
+        ttls.collect()
     }
 }
 

@@ -119,6 +119,7 @@ mod tests {
                 .collect(),
             row_count: 1,
             byte_count: 1,
+            home: None,
         }
     }
 

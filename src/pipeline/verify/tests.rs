@@ -8,7 +8,7 @@ use super::difference::DifferenceKind::{self, *};
 use super::restriction::Restriction;
 use super::row::{Block, Cells, Key, Row, RowAt};
 use crate::protocol::types::Write;
-use crate::rewrite::rows::{Heading, compose};
+use crate::rewrite::rows::{Heading, head};
 use crate::schema::{ClusteringColumn, Column, CqlType, TableSchema};
 
 fn column(name: &str, cql_type: &str) -> Column {
@@ -77,7 +77,7 @@ fn block(rows: &[Values]) -> Rc<Block> {
         column_count: 7,
         ..Heading::default()
     };
-    let message = compose(&heading, &[(rows.len(), &out)]);
+    let message = [head(&heading, rows.len()), out].concat();
     Rc::new(Block::read(message, 7, 10).unwrap())
 }
 
@@ -124,15 +124,19 @@ fn ttls_of_all_cells_and_elements_are_read() {
         change(&mut values);
         row(&values).read(1).unwrap().ttls(&schema)
     };
-    assert_eq!(ttls(|_| {}), Some(vec![None, Some(5)]));
+    assert_eq!(ttls(|_| {}), Some(vec![vec![None], vec![Some(5)]]));
     assert_eq!(
         ttls(|row| row[3] = list(&[Some(TTL)])),
-        Some(vec![Some(5), Some(5)])
+        Some(vec![vec![Some(5)], vec![Some(5)]])
     );
-    assert_eq!(ttls(|row| row[3] = None), Some(vec![None, Some(5)]));
-    assert_eq!(ttls(|row| row[6] = None), Some(vec![None, None]));
-    assert_eq!(ttls(|row| row[4] = None), Some(vec![None]));
-    assert_eq!(ttls(|row| (row[1], row[4]) = (None, None)), Some(vec![]));
+    let unset = ttls(|row| row[3] = None);
+    assert_eq!(unset, Some(vec![vec![None], vec![Some(5)]]));
+    let unset = ttls(|row| row[6] = None);
+    assert_eq!(unset, Some(vec![vec![None], vec![None]]));
+    let no_cell = ttls(|row| row[4] = None);
+    assert_eq!(no_cell, Some(vec![vec![None], vec![]]));
+    let no_cells = ttls(|row| (row[1], row[4]) = (None, None));
+    assert_eq!(no_cells, Some(vec![vec![], vec![]]));
     // What is not a list, a list of other things, or not as long as the other one.
     assert_eq!(ttls(|row| row[2] = None), None);
     assert_eq!(ttls(|row| row[2] = bytes("\x7f\x7f\x7f\x7f1234")), None);
@@ -167,7 +171,7 @@ fn checksums(rows: &[(&Values, i64)]) -> ([u8; 16], Vec<[u8; 16]>) {
     for (values, now) in rows {
         let row = row(values);
         let row = row.read(1).unwrap();
-        let ttls = row.ttls(&schema()).unwrap();
+        let ttls = row.ttls(&schema()).unwrap().concat();
         checksums.add(&row, &ttls, *now);
     }
     checksums.begin_bucket();

@@ -155,6 +155,42 @@ fn many_envelopes_in_one_segment_are_told_apart() {
     );
 }
 
+/// Where another message may go in, whatever pieces the network delivers.
+#[test]
+fn a_run_tells_where_its_last_message_ends() {
+    for framing in [
+        Framing::Bare(None),
+        Framing::Segments(Format::Plain),
+        Framing::Segments(Format::Lz4),
+    ] {
+        let sizes = [9, 2 * PAYLOAD_MAX, 70_000, 0, 3 * PAYLOAD_MAX, 300];
+        let wires = sizes.map(|size| framing.frame(&message(1, opcode::EXECUTE, size)));
+        let ends = wires.iter().scan(0, |end, wire| {
+            *end += wire.len();
+            Some(*end)
+        });
+        let ends: Vec<usize> = ends.collect();
+        let wire = wires.concat();
+        for chunk in [1000, 65_536, 262_144, wire.len()] {
+            let mut deframer = Deframer::new(1000);
+            deframer.set_framing(framing);
+            let mut forward = |_: View<'_>| Verdict::<()>::Forward;
+            let (mut buffer, mut relayed) = (Vec::new(), 0);
+            for piece in wire.chunks(chunk) {
+                buffer.extend_from_slice(piece);
+                let step = deframer.step(&buffer, &mut forward).expect("valid");
+                let within = |end: &&usize| (relayed + 1..=relayed + step.relay).contains(*end);
+                let last = ends.iter().rev().find(within);
+                let expected = last.map_or(0, |end| end - relayed);
+                assert_eq!(step.boundary, expected, "{framing:?} {chunk} {relayed}");
+                relayed += step.relay;
+                buffer.drain(..step.consumed);
+            }
+            assert_eq!(relayed, wire.len(), "{framing:?} {chunk}");
+        }
+    }
+}
+
 #[test]
 fn compressed_frames_are_inspected_uncompressed_and_relayed_as_they_came() {
     let body = b"SELECT something SELECT something SELECT something".repeat(9);
@@ -242,6 +278,94 @@ fn what_is_discarded_leaves_its_header_and_what_follows() {
                 matches!(&refused[..], [Part::Taken(taken, ())] if taken.header.stream == 1 && taken.body.is_empty())
             );
         }
+    }
+}
+
+/// What is going to be taken is kept once, in no more memory than it needs, and leaves the read buffer as it arrives.
+#[test]
+fn what_is_collected_is_kept_once() {
+    let body: Vec<u8> = (0..900_000_u32).map(|i| (i ^ i >> 7) as u8).collect();
+    for framing in [
+        Framing::Bare(None),
+        Framing::Bare(Some(Compression::Lz4)),
+        Framing::Segments(Format::Plain),
+        Framing::Segments(Format::Lz4),
+    ] {
+        let mut large = Envelope::new(5, 1, opcode::RESULT, body.clone());
+        if framing == Framing::Bare(Some(Compression::Lz4)) {
+            large = compressed(Compression::Lz4, &body);
+        }
+        let next = message(2, opcode::EXECUTE, 9);
+        let wire = [framing.frame(&large), framing.frame(&next)].concat();
+        for chunk in [1000, 65_536, 262_144] {
+            let mut deframer = Deframer::new(1 << 20);
+            deframer.set_framing(framing);
+            let (mut buffer, mut out, mut taken) = (Vec::new(), Vec::new(), Vec::new());
+            for piece in wire.chunks(chunk) {
+                buffer.extend_from_slice(piece);
+                loop {
+                    let step = deframer.step(&buffer, &mut |view| match view.header.stream {
+                        1 if view.complete => Verdict::Take(()),
+                        1 => Verdict::Collect,
+                        _ => Verdict::Forward,
+                    });
+                    let step = step.expect("valid");
+                    out.extend_from_slice(&buffer[..step.relay]);
+                    taken.extend(step.then);
+                    buffer.drain(..step.consumed);
+                    if let Carry::Collecting(collected) = &deframer.carry {
+                        let length = large.header.length as usize;
+                        assert!(collected.body.capacity() <= length, "{framing:?} {chunk}");
+                    }
+                    if step.consumed == 0 {
+                        break;
+                    }
+                }
+                assert!(
+                    buffer.len() < chunk + PAYLOAD_MAX + 16,
+                    "{framing:?} {chunk}"
+                );
+            }
+            let is_whole =
+                |part: &Part<()>| matches!(part, Part::Taken(taken, ()) if taken.body == body);
+            assert!(
+                taken.len() == 1 && is_whole(&taken[0]),
+                "{framing:?} {chunk}"
+            );
+            assert_eq!(messages(&out, framing), [next.clone()], "{framing:?}");
+        }
+    }
+}
+
+/// Nobody may want a message any more when half of it has arrived.
+#[test]
+fn what_is_collected_can_be_discarded() {
+    for framing in [Framing::Bare(None), Framing::Segments(Format::Plain)] {
+        let large = message(1, opcode::EXECUTE, 900_000);
+        let next = message(2, opcode::EXECUTE, 9);
+        let wire = [framing.frame(&large), framing.frame(&next)].concat();
+        let mut deframer = Deframer::new(1 << 20);
+        deframer.set_framing(framing);
+        let (mut buffer, mut out, mut taken) = (Vec::new(), Vec::new(), Vec::new());
+        for piece in wire.chunks(100_000) {
+            buffer.extend_from_slice(piece);
+            loop {
+                let step = deframer.step(&buffer, &mut |view| match view.header.stream {
+                    1 if view.body.len() > 500_000 => Verdict::Discard(()),
+                    1 => Verdict::Collect,
+                    _ => Verdict::Forward,
+                });
+                let step = step.expect("valid");
+                out.extend_from_slice(&buffer[..step.relay]);
+                taken.extend(step.then);
+                buffer.drain(..step.consumed);
+                if step.consumed == 0 {
+                    break;
+                }
+            }
+        }
+        assert!(matches!(&taken[..], [Part::Taken(taken, ())] if taken.body.is_empty()));
+        assert_eq!(messages(&out, framing), [next], "{framing:?}");
     }
 }
 

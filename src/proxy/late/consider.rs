@@ -10,7 +10,7 @@ use super::in_flight::InFlight;
 use super::late_write::{Kind, LateWrite};
 use super::named::Named;
 use super::touched::Keys;
-use crate::known::{Known, Watched};
+use crate::known::{Known, Owner, Watched};
 use crate::protocol::ProtocolError;
 use crate::protocol::header::Header;
 use crate::protocol::request::batch;
@@ -18,14 +18,14 @@ use crate::protocol::request::parameters::Parameters;
 use crate::protocol::response::error::ErrorCode;
 use crate::protocol::types::Cursor;
 use crate::proxy::agreement;
-use crate::proxy::concern::Concern;
+use crate::proxy::concern::{Concern, Stale};
 use crate::proxy::decision::{Decision, Taken};
 use crate::proxy::held::Held;
 use crate::proxy::pending::Pending;
 use crate::proxy::prepared::Statement;
 use crate::proxy::source::{Asking, Source};
 use crate::proxy::wire::{Stage, Wire};
-use crate::schema::names::PartitionKey;
+use crate::schema::names::{PartitionKey, TableName};
 use crate::statement::{Shape, touches};
 
 /// Maximum number of writes per connection that wait until splits are retired.
@@ -44,7 +44,8 @@ impl WriteChecker {
     ) -> Result<Decision> {
         let known = &self.wide_row.known;
         let (list, tables) = (known.list(), asking.concern.written(known));
-        if let Some(decision) = self.hold_if_stale(&asking.concern, &tables) {
+        let refused = self.hold_if_stale(&asking.concern, &tables);
+        if let Some(decision) = refused.or_else(|| self.protect(&asking.concern)) {
             return Ok(decision);
         }
         let named = Named::new(asking.concern.clone(), list).or_anywhere(asking.anywhere.clone());
@@ -92,7 +93,8 @@ impl WriteChecker {
             } = statement;
             // Not kept, because the list of a statement that may write anything is long. `gather` makes it again.
             let tables = concern.written(known);
-            if let Some(decision) = self.hold_if_stale(concern, &tables) {
+            let refused = self.hold_if_stale(concern, &tables);
+            if let Some(decision) = refused.or_else(|| self.protect(concern)) {
                 return Ok(decision);
             }
             is_watched |= !tables.is_empty();
@@ -151,9 +153,31 @@ impl WriteChecker {
             return Some(Decision::refuse(ErrorCode::Protocol, TOO_EARLY));
         }
         let stale = concern.stale(&self.wide_row.known, tables)?;
-        Some(match self.wire.begin_held() {
+        Some(self.hold(stale))
+    }
+
+    fn hold(&self, stale: Stale) -> Decision {
+        match self.wire.begin_held() {
             Some(held) => Decision::Take(Taken::HoldWrite(stale, held)),
             None => Decision::overloaded("writes that wait for the control keyspace"),
+        }
+    }
+
+    /// Refuses a change of a split table: reads would be answered from it, and the audit finds the change only much
+    /// later. The code is that of `late_writes = reject`. Unauthorized would send people to look for a missing grant.
+    pub(in crate::proxy) fn protect(&self, concern: &Concern) -> Option<Decision> {
+        let (name, owner) = concern.split_table(&self.wide_row.known)?;
+        Some(match owner {
+            Owner::Unknown => self.hold(Stale::Schema),
+            Owner::Original(original) => {
+                let split_table = TableName::new(&original.keyspace, &name.table);
+                let text = format!(
+                    "narrows: {split_table} holds splits of {original}, and only Narrows changes it; change {original} \
+                     instead, or retire its splits: narrows splits rollback --all {original}. This statement was not \
+                     forwarded"
+                );
+                Decision::refuse(ErrorCode::Invalid, &text)
+            }
         })
     }
 

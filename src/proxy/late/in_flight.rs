@@ -11,12 +11,12 @@ use std::time::Duration;
 use super::late_write::Kind;
 use super::named::Named;
 use super::touched::{Keys, Touched, TouchedTable};
-use crate::known::Known;
+use crate::budget::Reserved;
 use crate::known::freshness::Age;
-use crate::known::retire::{RetireError, Retirer};
+use crate::known::retire::{Doubted, RetireError, Retirer};
+use crate::known::{Known, Watched};
 use crate::protocol::header::{Envelope, Header, opcode};
 use crate::protocol::response::{self, error};
-use crate::proxy::budget::Reserved;
 use crate::proxy::held::Held;
 use crate::proxy::rights::record::Rights;
 use crate::watched::LateWrites;
@@ -39,6 +39,8 @@ pub(in crate::proxy) struct InFlight {
     rights: Option<Rc<Rights>>,
     /// Memory that is reserved for a late write, or for unusually many keys.
     _room: Option<Reserved>,
+    /// All splits of a table were taken out of service for it, because its partitions are unknown.
+    is_anywhere: bool,
 }
 
 /// A write whose reply has arrived, but has not been sent to the client yet.
@@ -86,7 +88,15 @@ impl InFlight {
             retirer,
             rights,
             _room: None,
+            is_anywhere: false,
         }
+    }
+
+    /// Splits were taken out of service for it.
+    pub(super) fn late(mut self) -> Self {
+        let is_unknown = |table: &TouchedTable| table.keys == Keys::Unknown;
+        self.is_anywhere = self.touched.tables.iter().any(is_unknown);
+        self
     }
 
     /// Keeps the reservation while the write is in flight.
@@ -247,13 +257,7 @@ impl InFlight {
             }
             Keys::Unknown | Keys::NoSchema if self.is_at_any() => {
                 // The write may exist only as a hint, and its partition is unknown: no partition may be split.
-                tracing::error!(
-                    table = %watched.name(),
-                    "the partitions of a write at consistency ANY are unknown: all splits of the table go out of \
-                     service, and its mode becomes detect. When clients send no such statements any more and all hints \
-                     are delivered, run: narrows mode {} serve",
-                    watched.name()
-                );
+                tell_hinted_anywhere(watched);
                 self.retirer.take_out(watched, true).await
             }
             Keys::Unknown | Keys::NoSchema if watched.has_no_splits() => Ok(()),
@@ -361,14 +365,30 @@ impl Drop for InFlight {
             let TouchedTable { watched, keys, .. } = table;
             match keys {
                 Keys::Known(keys) if keys.is_empty() => {}
-                Keys::Known(keys) => self.retirer.doubt(&watched, Some(keys)),
+                Keys::Known(keys) => self.retirer.doubt(&watched, Doubted::Keys(keys)),
+                // There may seem to be no splits now, and the next one could miss a hint.
+                Keys::Unknown if self.is_anywhere => {
+                    tell_hinted_anywhere(&watched);
+                    self.retirer.doubt(&watched, Doubted::Anywhere);
+                }
                 Keys::Unknown | Keys::NoSchema if watched.has_no_splits() => {}
                 Keys::Unknown | Keys::NoSchema | Keys::Whole(_) => {
-                    self.retirer.doubt(&watched, None)
+                    self.retirer.doubt(&watched, Doubted::Table);
                 }
             }
         }
     }
+}
+
+/// Logs an error, because no partition of the table is split until an operator acts.
+fn tell_hinted_anywhere(watched: &Watched) {
+    tracing::error!(
+        table = %watched.name(),
+        "the partitions of a write are unknown, and a hint may still deliver it: all splits of the table go out of \
+         service, and its mode becomes detect. When the cluster's hint window (max_hint_window) has passed, run: narrows \
+         mode {} serve",
+        watched.name()
+    );
 }
 
 const NOT_ACKNOWLEDGED: &str = "narrows: the write was forwarded, but the proxy could not make sure in time that no split of its partition is \

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::named::Named;
 use super::touched::Touched;
+use crate::budget::Reserved;
 use crate::known::retire::Retirer;
-use crate::proxy::budget::Reserved;
 use crate::proxy::held::Held;
 
 pub(in crate::proxy) struct LateWrite {

@@ -62,7 +62,7 @@ impl WriteChecker {
             Ok(None) => {}
             Err(Refusal { flags, body }) => {
                 self.wire
-                    .answer(&request, (flags, opcode::ERROR), body)
+                    .answer(&request, (flags, opcode::ERROR), &[&body])
                     .await;
             }
         }
@@ -135,7 +135,7 @@ impl WriteChecker {
             Keys::Unknown => {
                 self.ask_whether_meant(late).await?;
                 tell_not_understood(late, table);
-                retirer.take_out(watched, true).await.map_err(cannot)
+                retirer.take_out(watched, false).await.map_err(cannot)
             }
             Keys::NoSchema | Keys::Whole(_) => {
                 retirer.take_out(watched, false).await.map_err(cannot)
@@ -188,7 +188,7 @@ impl WriteChecker {
         };
         let rights = self.rights.to_have();
         let in_flight = InFlight::new(late.touched, late.named, late.kind, late.retirer, rights);
-        let in_flight = Box::new(in_flight.keeping(Some(late.room)));
+        let in_flight = Box::new(in_flight.keeping(Some(late.room)).late());
         let (sender, reply) = oneshot::channel();
         let pending = Pending::LateWrite(in_flight, sender);
         wire.pending
@@ -200,19 +200,18 @@ impl WriteChecker {
     }
 }
 
-/// Logs an error, because no partition of the table is split until an operator acts.
+/// Logs a warning: clients that go on sending such statements keep the table from having splits for long.
 fn tell_not_understood(late: &LateWrite, table: &TouchedTable) {
     let shapes: Vec<&str> = late
         .not_understood
         .iter()
         .map(|statement| statement.shape.as_str())
         .collect();
-    tracing::error!(
+    tracing::warn!(
         table = %table.watched.name(),
         statement = shapes.join("; "),
-        "the partitions of a write are unknown: all splits of the table go out of service, and its mode becomes \
-         detect. When clients send no such statements any more, run: narrows mode {} serve",
-        table.watched.name()
+        "the partitions of a write are unknown: all splits of the table go out of service, and workers make them again \
+         in time. Bind the partition key, or write it as constants, to keep the other splits"
     );
 }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::fallback::{Fallback, Instead, Reply};
 use super::page;
-use super::read::{SplitRead, Wanted};
+use super::read::{Asked, SplitRead, Wanted};
 use super::reader::SplitReader;
 use super::reading::{self, Reading, Source};
 use crate::filter::Target;
@@ -20,7 +20,7 @@ use crate::proxy::rights::record::Deed;
 use crate::rewrite::Reason;
 use crate::rewrite::bind::Key;
 use crate::rewrite::native::{NativeState, UNLIMITED};
-use crate::rewrite::state::PagingState;
+use crate::rewrite::state::{PagingState, StateError};
 
 impl SplitReader {
     pub(super) async fn answer(
@@ -28,8 +28,17 @@ impl SplitReader {
         request: &Envelope,
         read: &SplitRead,
     ) -> Result<Reply, Instead> {
-        let resumed = resumed(read)?;
-        let instead = |fallback: Fallback| self.instead(fallback, request, resumed.as_ref());
+        let (resumed, is_same) = match &read.state {
+            Some(state) => {
+                let resumed = resumed(state, &read.asked).map_err(Instead::Refuse)?;
+                (Some(resumed.state), resumed.is_same)
+            }
+            None => (None, true),
+        };
+        let instead = |fallback: Fallback| self.instead(fallback, request, resumed);
+        if !is_same {
+            return Err(instead(Fallback::PagingState));
+        }
         let Some(wanted) = &read.wanted else {
             return Err(instead(Fallback::NotSplit));
         };
@@ -50,14 +59,21 @@ impl SplitReader {
             bound: &values.bound(),
             keys,
             limits: *limits,
-            resumed: resumed.clone(),
+            resumed: resumed.cloned(),
             bytes_max: read.cut.map(|cut| cut.bytes_max),
-            deadline: reading::deadline(readable),
+            patience: reading::patience(readable, &read.asked, *limits),
         };
         reading.restart_if_unpaged();
-        let result = match keys.as_slice() {
-            [key] => self.one_key(watched, key, &reading).await,
-            _ => self.several_keys(watched, &reading).await,
+        let from_splits = reading.patience.wait_for_all(async {
+            match keys.as_slice() {
+                [key] => self.one_key(watched, key, &reading).await,
+                _ => self.several_keys(watched, &reading).await,
+            }
+        });
+        let result = tokio::select! {
+            biased;
+            () = read.hurried() => Err(Fallback::Use.into()),
+            result = from_splits => result.unwrap_or(Err(Fallback::Timeout.into())),
         };
         result.map_err(|instead_of| match instead_of {
             Instead::Original(fallback) => instead(fallback),
@@ -75,6 +91,27 @@ impl SplitReader {
         let Some(state) = resumed else {
             return Instead::Original(fallback);
         };
+        match self.continued(request, state) {
+            Some(request) => Instead::GoOn(fallback, request),
+            None => Instead::Refuse(NOT_CONTINUED),
+        }
+    }
+
+    /// The request with which the original continues a scan for which there is no room here. `None`: it cannot.
+    pub(in crate::proxy) fn go_on(
+        &self,
+        request: &Envelope,
+        state: &PagingState,
+    ) -> Option<Envelope> {
+        let metrics = &self.wire.proxy.metrics.split;
+        metrics.count(Fallback::Room);
+        let request = self.continued(request, state)?;
+        metrics.went_on.increment(1);
+        Some(request)
+    }
+
+    /// The same request with a paging state of Cassandra's own.
+    fn continued(&self, request: &Envelope, state: &PagingState) -> Option<Envelope> {
         let left = |limit: Option<u32>| {
             limit.map_or(UNLIMITED, |limit| i32::try_from(limit).unwrap_or(UNLIMITED))
         };
@@ -85,15 +122,9 @@ impl SplitReader {
             remaining_in_partition: left(state.partition_limit_left),
         };
         let version = self.wire.version.get();
-        let native = native.encode(version, usize::from(state.clustering_columns));
-        let request = native.and_then(|native| {
-            let page_size = page::parameters(version, request)?.page_size;
-            page::with_page(version, request, page_size, Some(&native))
-        });
-        match request {
-            Some(request) => Instead::GoOn(fallback, request),
-            None => Instead::Refuse(NOT_CONTINUED),
-        }
+        let native = native.encode(version, usize::from(state.clustering_columns))?;
+        let page_size = page::parameters(version, request)?.page_size;
+        page::with_page(version, request, page_size, Some(&native))
     }
 
     async fn one_key(
@@ -135,50 +166,103 @@ impl SplitReader {
         }
     }
 
-    /// Reads each key on its own, as Cassandra does for `IN`: split ones from their buckets, the others from the
-    /// original.
+    /// Reads split keys from their buckets and the others from the original, in the order of the keys.
     async fn several_keys(
         self: &Rc<Self>,
         watched: &Watched,
         reading: &Reading<'_>,
     ) -> Result<Reply, Instead> {
-        let lookup = &self.wide_row.lookup;
-        let find = async |key: &Key| {
-            let might = watched.might_be_split(&Target::key(key.key.bytes()));
-            match might {
-                true => lookup.find(watched, &key.key).await,
-                false => LookupAnswer::NotSplit,
-            }
+        let find = async |key: &Key| match might_be_split(watched, key) {
+            true => self.wide_row.lookup.find(watched, &key.key).await,
+            false => LookupAnswer::NotSplit,
         };
         let standings = futures::future::join_all(reading.keys.iter().map(find));
-        let (standings, ()) = tokio::try_join!(async { Ok(standings.await) }, self.prove(reading))?;
+        let guess = self.guess(watched, reading.keys).await;
+        // As with one key, what is remembered is most likely still true.
+        let early = async {
+            match &guess {
+                Some(sources) => Some(reading.read(sources).await),
+                None => None,
+            }
+        };
+        let (standings, (), early) =
+            tokio::try_join!(async { Ok(standings.await) }, self.prove(reading), async {
+                Ok(early.await)
+            },)?;
         let source = |standing: LookupAnswer| match standing {
             LookupAnswer::Split(layout) => Source::Split(layout),
             LookupAnswer::NotSplit | LookupAnswer::Doubt(_) => Source::Original,
         };
         let sources: Vec<Source> = standings.into_iter().map(source).collect();
-        let none_split = !sources
-            .iter()
-            .any(|source| matches!(source, Source::Split(_)));
-        if none_split && reading.resumed.is_none() {
+        if !has_split(&sources) && reading.resumed.is_none() {
             return Err(Fallback::NotSplit.into());
+        }
+        if let (Some(guess), Some(early)) = (guess, early)
+            && guess.iter().zip(&sources).all(|(a, b)| a.is_same(b))
+        {
+            return early;
         }
         reading.read(&sources).await
     }
+
+    /// The sources as of the last look-ups. `None`: not all are remembered, or no key is split.
+    async fn guess(&self, watched: &Watched, keys: &[Key]) -> Option<Vec<Source>> {
+        let mut sources = Vec::with_capacity(keys.len());
+        for key in keys {
+            sources.push(match might_be_split(watched, key) {
+                true => {
+                    let layout = self.wide_row.lookup.remembered(watched, &key.key).await;
+                    Source::Split(layout?)
+                }
+                false => Source::Original,
+            });
+        }
+        has_split(&sources).then_some(sources)
+    }
+}
+
+fn might_be_split(watched: &Watched, key: &Key) -> bool {
+    watched.might_be_split(&Target::key(key.key.bytes()))
+}
+
+fn has_split(sources: &[Source]) -> bool {
+    let mut sources = sources.iter();
+    sources.any(|source| matches!(source, Source::Split(_)))
 }
 
 const OTHER_REQUEST: &str =
     "Invalid value for the paging state: it belongs to another statement or to other values";
-const DAMAGED: &str =
-    "Invalid value for the paging state: it is damaged, or from another version of Narrows";
-const NOT_CONTINUED: &str = "Invalid value for the paging state: this protocol version cannot continue the scan; start it again";
+const OTHER_TABLE: &str = "Invalid value for the paging state: it belongs to another table";
+const DAMAGED: &str = "Invalid value for the paging state: it is damaged";
+const NEWER: &str = "Invalid value for the paging state: a later version of Narrows wrote it; upgrade this proxy, or start the scan again";
+pub(in crate::proxy) const NOT_CONTINUED: &str = "Invalid value for the paging state: this protocol version cannot continue the scan; start it again";
 
-/// The position from which the request continues its scan.
-fn resumed(read: &SplitRead) -> Result<Option<PagingState>, Instead> {
-    match &read.state {
-        None => Ok(None),
-        Some(Ok(state)) if state.fingerprint == read.asked.fingerprint => Ok(Some(state.clone())),
-        Some(Ok(_)) => Err(Instead::Refuse(OTHER_REQUEST)),
-        Some(Err(_)) => Err(Instead::Refuse(DAMAGED)),
+/// The position from which a request continues its scan.
+pub(super) struct Resumed<'a> {
+    pub(super) state: &'a PagingState,
+    /// The split can continue it. Cassandra uses a position whatever the rest of the request says, so with another
+    /// statement or other values the original continues.
+    is_same: bool,
+}
+
+/// `Err`: why the request cannot continue a scan.
+pub(super) fn resumed<'a>(
+    state: &'a Result<PagingState, StateError>,
+    asked: &Asked,
+) -> Result<Resumed<'a>, &'static str> {
+    let state = match state {
+        Ok(state) => state,
+        Err(StateError::Damaged) => return Err(DAMAGED),
+        Err(StateError::Newer(_)) => return Err(NEWER),
+    };
+    let is_same = state.fingerprint == asked.fingerprint;
+    match state.table {
+        // Format 1 does not tell another statement from another table.
+        None if !is_same => Err(OTHER_REQUEST),
+        Some(table) if table != asked.table => Err(OTHER_TABLE),
+        _ => Ok(Resumed {
+            state,
+            is_same: is_same && !state.is_extended,
+        }),
     }
 }

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::answer::resumed;
 use super::read::{Asked, SplitRead, Wanted};
 use super::reader::SplitReader;
 use crate::filter::Target;
@@ -10,15 +11,17 @@ use crate::known::Watched;
 use crate::protocol::ProtocolError;
 use crate::protocol::header::{Header, flag};
 use crate::protocol::request::parameters::Parameters;
+use crate::protocol::response::error::ErrorCode;
 use crate::proxy::decision::{Decision, Taken};
 use crate::proxy::held::Held;
 use crate::proxy::pending::Pending;
+use crate::proxy::short_names::ShortRead;
 use crate::proxy::sight::Sight;
 use crate::proxy::source::{Asking, Source};
 use crate::proxy::wire::Stage;
 use crate::rewrite::Reason;
 use crate::rewrite::bind::{Bound, Key};
-use crate::rewrite::state::PagingState;
+use crate::rewrite::state::{PagingState, StateError};
 use crate::schema::names::{PartitionKey, TableName};
 use crate::watched::Mode;
 
@@ -63,24 +66,24 @@ impl SplitReader {
         if wanted.is_none() && state.is_none() && cut.is_none() {
             return Ok(sight.map(|sight| Decision::Watch(Pending::Sight(sight))));
         }
+        let asked = || Asked::new(self.wire.version.get(), asking, table, parameters);
         let held = Held::begin(&self.reading, READS_MAX);
         // `Wanted` has a copy of the values.
         let copies = if wanted.is_some() { 2 } else { 1 };
         let bytes = copies * asking.header.length as usize;
         let bytes = self.wire.proxy.split_reads.reserve(bytes);
         let (Some(_held), Some(_bytes)) = (held, bytes) else {
-            // The original would reject a paging state of ours.
-            let goes_on = state.is_some();
-            return Ok(goes_on.then(|| Decision::overloaded("reads of split partitions")));
+            return Ok(match state {
+                None => sight.map(|sight| Decision::Watch(Pending::Sight(sight))),
+                Some(state) => Some(without_room(&state, &asked()?)),
+            });
         };
-        let needs_keyspace = asking.source.is_text() && parameters.keyspace.is_none();
+        let is_short = asking.anywhere.is_some();
         Ok(Some(Decision::Take(Taken::SplitRead(Box::new(
             SplitRead {
-                asked: Asked::new(self.wire.version.get(), asking, table, parameters)?,
+                asked: asked()?,
                 wanted,
-                keyspace: needs_keyspace
-                    .then(|| self.wire.keyspace.borrow().clone())
-                    .flatten(),
+                short: is_short.then(|| ShortRead::begin(&self.wire.short_names)),
                 state,
                 cut,
                 sight,
@@ -88,6 +91,15 @@ impl SplitReader {
                 _held,
             },
         )))))
+    }
+}
+
+/// A scan that began on a split and that no task of ours can continue. The original would reject its paging state, so it
+/// gets one of its own, with the same position.
+fn without_room(state: &Result<PagingState, StateError>, asked: &Asked) -> Decision {
+    match resumed(state, asked) {
+        Ok(resumed) => Decision::Take(Taken::GoOn(Box::new(resumed.state.clone()))),
+        Err(text) => Decision::refuse(ErrorCode::Protocol, text),
     }
 }
 
@@ -171,4 +183,54 @@ fn wanted(
         readable,
         keys,
     })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: u64 = 7;
+
+    fn asked(fingerprint: u64) -> Asked {
+        Asked {
+            consistency: 1,
+            serial_consistency: None,
+            page_size: Some(10),
+            skip_metadata: false,
+            timestamp: None,
+            now_in_seconds: None,
+            result_metadata_id: None,
+            custom_payload: None,
+            fingerprint,
+            table: TABLE,
+        }
+    }
+
+    fn state(table: u64) -> PagingState {
+        PagingState {
+            generation: Some(1),
+            bucket: 0,
+            key: None,
+            clustering_columns: 1,
+            mark: None,
+            limit_left: None,
+            partition_limit_left: None,
+            fingerprint: 1,
+            table: Some(table),
+            is_extended: false,
+        }
+    }
+
+    /// As with room.
+    #[test]
+    fn without_room_a_scan_goes_on_whatever_its_values_and_only_in_its_table() {
+        for fingerprint in [1, 2] {
+            let decision = without_room(&Ok(state(TABLE)), &asked(fingerprint));
+            assert!(matches!(decision, Decision::Take(Taken::GoOn(_))));
+        }
+        for refused in [Ok(state(TABLE + 1)), Err(StateError::Damaged)] {
+            let decision = without_room(&refused, &asked(1));
+            assert!(matches!(decision, Decision::Take(Taken::Refuse(_))));
+        }
+    }
 }

@@ -4,16 +4,19 @@
 
 use std::rc::Rc;
 
+use super::fallback::Reply;
 use super::page;
 use super::reader::SplitReader;
+use super::row_bytes::RowBytes;
 use crate::protocol::deframer::View;
 use crate::protocol::header::{Envelope, Header, flag, opcode};
 use crate::protocol::request::parameters::Parameters;
 use crate::protocol::response;
+use crate::proxy::short_names::ShortRead;
 use crate::proxy::sight::Sight;
 use crate::proxy::source::Asking;
-use crate::rewrite::rows::{Page, join};
-use crate::rewrite::warnings::Warnings;
+use crate::rewrite::rows::{Page, joined_head};
+use crate::rewrite::warnings::{Quoted, Warnings, of_original};
 
 /// Rows of the first piece: few enough that even very large rows do no harm.
 const FIRST_ROWS: u32 = 16;
@@ -49,69 +52,100 @@ impl SplitReader {
         })
     }
 
-    /// Reads a page piece by piece and sends it to the client.
+    /// Reads a page piece by piece and sends it to the client. `false`: it is not sent, because upstream is gone, sent
+    /// something unexpected, or more than there is room for.
     pub(super) async fn answer_cut(
         self: &Rc<Self>,
-        request: Envelope,
+        request: &Envelope,
         cut: Cut,
-        sight: Option<Sight>,
-    ) {
-        let (head, body) = match self.read_pieces(&request, cut).await {
-            Some(Piece::Page(flags, body)) => ((flags, opcode::RESULT), body),
-            Some(Piece::Error(Envelope { header, body })) => ((header.flags, header.opcode), body),
-            None => return self.wire.forward(&request).await,
+        sight: Option<&Sight>,
+        short: &mut Option<ShortRead>,
+    ) -> bool {
+        let pieces = self.read_pieces(request, cut, short.as_ref()).await;
+        let (opcode, reply) = match pieces {
+            Some(Piece::Page(reply)) => (opcode::RESULT, reply),
+            Some(Piece::Error(Envelope { header, body })) => {
+                let reply = Reply {
+                    flags: header.flags,
+                    head: body,
+                    rows: Vec::new(),
+                };
+                (header.opcode, reply)
+            }
+            None => return false,
         };
+        // No further piece is sent, so a USE need not wait.
+        drop(short.take());
         if let Some(sight) = sight {
-            self.look(&sight, head, &body);
+            self.look(sight, (reply.flags, opcode), &reply.body());
         }
-        self.wire.answer(&request, head, body).await;
+        self.send(request, opcode, &reply).await;
+        true
     }
 
-    /// Looks at a reply that the proxy composed from pieces of the original.
-    fn look(&self, sight: &Sight, (flags, opcode): (u8, u8), body: &[u8]) {
+    /// Looks at a reply that the proxy composed from pieces of the original. Its first part has all that is looked at.
+    fn look(&self, sight: &Sight, (flags, opcode): (u8, u8), body: &[&[u8]]) {
+        let length: usize = body.iter().map(|part| part.len()).sum();
         let header = Header {
             version: self.wire.version.get().byte(),
             flags,
             stream: 0,
             opcode,
-            length: u32::try_from(body.len()).unwrap_or(u32::MAX),
+            length: u32::try_from(length).unwrap_or(u32::MAX),
         };
         let view = View {
             header,
-            body,
+            body: body.first().copied().unwrap_or_default(),
             complete: true,
         };
         sight.look(view, &self.wide_row.sightings);
     }
 
-    /// `None`: upstream is gone, or sent something unexpected.
-    async fn read_pieces(self: &Rc<Self>, request: &Envelope, cut: Cut) -> Option<Piece> {
+    /// `None`: upstream is gone, or sent something unexpected or too much.
+    async fn read_pieces(
+        self: &Rc<Self>,
+        request: &Envelope,
+        cut: Cut,
+        short: Option<&ShortRead>,
+    ) -> Option<Piece> {
         let version = self.wire.version.get();
         let parameters = page::parameters(version, request)?;
         let mut state = parameters.paging_state.map(<[u8]>::to_vec);
-        let (mut messages, mut warnings) = (Vec::new(), Warnings::default());
+        // A piece is a page of the client's own statement.
+        let quoted = Quoted {
+            table: "",
+            page_size: parameters.page_size,
+            keys: None,
+        };
+        let (mut pieces, mut warnings) = (Vec::<RowBytes>::new(), Warnings::default());
         let mut read = Read::default();
         loop {
             let rows = cut.next_rows(&read);
             let size = i32::try_from(rows).ok()?;
             let piece = page::with_page(version, request, Some(size), state.as_deref())?;
-            let reply = self
-                .wire
-                .ask_beside(piece.header.opcode, piece.body)
-                .await?;
+            let asked = self.wire.ask_large(piece.header.opcode, piece.body);
+            let (reply, reserved) = asked.await.ok()?;
             if reply.header.opcode != opcode::RESULT {
                 return Some(Piece::Error(reply));
             }
             let parts = response::warnings_and_message(reply.header, &reply.body);
             let (texts, message) = parts.ok()?;
-            warnings.add(texts.into_iter().map(str::to_owned).collect());
+            let texts = texts.into_iter().map(str::to_owned).collect();
+            warnings.add(of_original(texts, &quoted));
             let page = Page::read(message.rest())?;
             read.add(rows, page.row_count, page.rows.len());
             state = page.paging_state.map(<[u8]>::to_vec);
-            messages.push(message.rest().to_vec());
-            if state.is_none() || read.rows >= cut.page_rows || read.bytes >= cut.bytes_max {
-                let (flags, body) = warnings.before(version, join(&messages)?);
-                return Some(Piece::Page(flags, body));
+            let lengths = (message.rest().len(), page.rows.len());
+            let taken = self.share.take(reply.body.len())?;
+            pieces.push(RowBytes::new(reply.body, lengths, reserved, taken));
+            // Behind a USE the next piece would be of another table. The page may end here as well as anywhere.
+            let is_hurried = short.is_some_and(ShortRead::is_hurried);
+            let is_full = read.rows >= cut.page_rows || read.bytes >= cut.bytes_max;
+            if state.is_none() || is_full || is_hurried {
+                let messages: Vec<&[u8]> = pieces.iter().map(RowBytes::message).collect();
+                let (flags, head) = warnings.before(version, joined_head(&messages)?);
+                let rows = pieces;
+                return Some(Piece::Page(Reply { flags, head, rows }));
             }
         }
     }
@@ -119,7 +153,7 @@ impl SplitReader {
 
 /// The reply to the client.
 enum Piece {
-    Page(u8, Vec<u8>),
+    Page(Reply),
     /// Upstream's own ERROR.
     Error(Envelope),
 }

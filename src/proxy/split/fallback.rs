@@ -2,6 +2,7 @@
 
 use metrics::{Counter, counter};
 
+use super::row_bytes::RowBytes;
 use crate::protocol::Envelope;
 use crate::rewrite::Reason;
 
@@ -12,7 +13,17 @@ pub(in crate::proxy) const NOT_REWRITTEN_TOTAL: &str = "narrows_proxy_not_rewrit
 /// A RESULT for the client.
 pub(super) struct Reply {
     pub(super) flags: u8,
-    pub(super) body: Vec<u8>,
+    /// The body up to its rows.
+    pub(super) head: Vec<u8>,
+    pub(super) rows: Vec<RowBytes>,
+}
+
+impl Reply {
+    /// The body, in parts.
+    pub(super) fn body(&self) -> Vec<&[u8]> {
+        let rows = self.rows.iter().map(RowBytes::rows);
+        std::iter::once(&self.head[..]).chain(rows).collect()
+    }
 }
 
 /// What happens if no split answers.
@@ -22,8 +33,17 @@ pub(super) enum Instead {
     Original(Fallback),
     /// The original continues the scan. It gets this request, with a native paging state.
     GoOn(Fallback, Envelope),
-    /// The paging state belongs to another request, or is damaged.
+    /// The paging state belongs to another table, or is damaged.
     Refuse(&'static str),
+}
+
+impl Instead {
+    pub(super) fn lacks_room(&self) -> bool {
+        matches!(
+            self,
+            Self::Original(Fallback::Room) | Self::GoOn(Fallback::Room, _)
+        )
+    }
 }
 
 impl From<Fallback> for Instead {
@@ -52,11 +72,17 @@ pub(in crate::proxy) enum Fallback {
     Unexpected,
     /// The client knows other columns than the split has.
     Columns,
-    /// The reply is too large, or too little of the shared memory is left.
+    /// The reply is too large.
     Size,
+    /// Too little memory is left, for all connections or for this one.
+    Room,
+    /// The paging state is of another statement or other values, or a later version of Narrows wrote it.
+    PagingState,
+    /// The client sent a USE, which may change the meaning of the statement.
+    Use,
 }
 
-const LABELS: [&str; 10] = [
+const LABELS: [&str; 12] = [
     "not_split",
     "doubt",
     "right",
@@ -67,6 +93,8 @@ const LABELS: [&str; 10] = [
     "unexpected",
     "columns",
     "size",
+    "paging_state",
+    "use",
 ];
 
 impl Fallback {
@@ -81,7 +109,9 @@ impl Fallback {
             Self::Error => 6,
             Self::Unexpected => 7,
             Self::Columns => 8,
-            Self::Size => 9,
+            Self::Size | Self::Room => 9,
+            Self::PagingState => 10,
+            Self::Use => 11,
         }
     }
 }
@@ -97,7 +127,7 @@ pub(in crate::proxy) struct SplitMetrics {
     pub(super) answered: Counter,
     /// Scans that began on a split and continued at the original.
     pub(super) went_on: Counter,
-    /// Paging states that did not belong to their request.
+    /// Paging states that were damaged, or of another table.
     pub(super) refused: Counter,
     fallbacks: [Counter; LABELS.len()],
     not_rewritten: [Counter; Reason::ALL.len()],

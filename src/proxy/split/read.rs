@@ -6,14 +6,15 @@ use std::sync::Arc;
 use twox_hash::XxHash3_64;
 
 use super::cut::Cut;
+use crate::budget::Reserved;
 use crate::known::Watched;
 use crate::protocol::ProtocolError;
 use crate::protocol::header::{Version, flag};
 use crate::protocol::request::parameters::Parameters;
 use crate::protocol::request::{self, execute};
 use crate::protocol::types::{Value, Write};
-use crate::proxy::budget::Reserved;
 use crate::proxy::held::Held;
+use crate::proxy::short_names::ShortRead;
 use crate::proxy::sight::Sight;
 use crate::proxy::source::{Asking, Source};
 use crate::rewrite::Readable;
@@ -26,8 +27,8 @@ pub(in crate::proxy) struct SplitRead {
     pub(super) asked: Asked,
     /// The partitions to read, if a split may answer.
     pub(super) wanted: Option<Wanted>,
-    /// The connection's keyspace, if the statement needs one.
-    pub(super) keyspace: Option<String>,
+    /// The statement names its table without a keyspace.
+    pub(super) short: Option<ShortRead>,
     /// The position of the scan that the request continues, if the scan began on a split.
     pub(super) state: Option<Result<PagingState, StateError>>,
     /// The size limit for a page of the original.
@@ -37,6 +38,16 @@ pub(in crate::proxy) struct SplitRead {
     /// Memory for the request itself. Rows are counted as they arrive.
     pub(super) _bytes: Reserved,
     pub(super) _held: Held,
+}
+
+impl SplitRead {
+    /// Ends when the read must be forwarded now or never, because a USE waits behind it.
+    pub(super) async fn hurried(&self) {
+        match &self.short {
+            Some(short) => short.hurried().await,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 /// The statement with its values, and the partitions that they name.
@@ -60,8 +71,10 @@ pub(super) struct Asked {
     pub(super) result_metadata_id: Option<Vec<u8>>,
     /// As the client sent it: a `[bytes map]`.
     pub(super) custom_payload: Option<Vec<u8>>,
-    /// Tells scans apart: a paging state is valid only for its own statement and values.
+    /// Tells scans apart: only a request with the same statement and values continues on the split.
     pub(super) fingerprint: u64,
+    /// Tells tables apart: a paging state is valid only for its own table.
+    pub(super) table: u64,
 }
 
 impl Asked {
@@ -88,10 +101,12 @@ impl Asked {
             result_metadata_id: result_metadata_id.map(<[u8]>::to_vec),
             custom_payload: has_payload.then(|| asking.body[..before].to_vec()),
             fingerprint: fingerprint(asking.source.text(), table, parameters),
+            table: table_fingerprint(table),
         })
     }
 }
 
+/// Tells a scan from others.
 fn fingerprint(text: &str, table: &TableName, parameters: &Parameters<'_>) -> u64 {
     let mut bytes = Vec::new();
     bytes.put_long_string(text);
@@ -105,5 +120,13 @@ fn fingerprint(text: &str, table: &TableName, parameters: &Parameters<'_>) -> u6
             Value::Unset => bytes.put_int(-2),
         }
     }
+    XxHash3_64::oneshot(&bytes)
+}
+
+/// Of its name: to Cassandra, a table that was dropped and created again is the same as well.
+fn table_fingerprint(table: &TableName) -> u64 {
+    let mut bytes = Vec::new();
+    bytes.put_long_string(&table.keyspace);
+    bytes.put_long_string(&table.table);
     XxHash3_64::oneshot(&bytes)
 }

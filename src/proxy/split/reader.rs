@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use super::share::Share;
 use crate::known::service::WideRow;
 use crate::proxy::rights::record::Rights;
 use crate::proxy::wire::Wire;
@@ -16,6 +17,8 @@ pub(in crate::proxy) struct SplitReader {
     pub(super) pool: Rc<Pool>,
     /// Requests that are being answered.
     pub(super) reading: Rc<Cell<usize>>,
+    /// Memory for the replies.
+    pub(super) share: Rc<Share>,
 }
 
 impl SplitReader {
@@ -26,6 +29,7 @@ impl SplitReader {
         pool: Rc<Pool>,
     ) -> Rc<Self> {
         Rc::new(Self {
+            share: Share::new(wire.proxy.config.limits.split_read_bytes),
             wire,
             rights,
             wide_row,

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use super::fallback::{Instead, Reply};
 use super::read::SplitRead;
 use super::reader::SplitReader;
+use super::share::Unsent;
 use crate::protocol::header::{Envelope, opcode};
 use crate::protocol::response::error::{self, ErrorCode};
-use crate::proxy::decision::KEYSPACE_CHANGED;
 use crate::proxy::pending::Pending;
 
 impl SplitReader {
@@ -18,17 +18,17 @@ impl SplitReader {
             .begin_beside(async move { reader.serve(request, read).await });
     }
 
-    async fn serve(self: &Rc<Self>, request: Envelope, read: SplitRead) {
+    async fn serve(self: &Rc<Self>, request: Envelope, mut read: SplitRead) {
         let metrics = &self.wire.proxy.metrics.split;
         if read.wanted.is_none() && read.state.is_none() {
             return self.send_to_original(request, read).await;
         }
-        match self.answer(&request, &read).await {
-            Ok(Reply { flags, body }) => {
+        match self.answer_in_turn(&request, &read).await {
+            Ok(reply) => {
                 metrics.answered.increment(1);
-                self.wire
-                    .answer(&request, (flags, opcode::RESULT), body)
-                    .await;
+                // A client that reads slowly does not hold up its own USE.
+                drop(read.short.take());
+                self.send(&request, opcode::RESULT, &reply).await;
             }
             Err(Instead::Original(fallback)) => {
                 metrics.count(fallback);
@@ -41,25 +41,70 @@ impl SplitReader {
             }
             Err(Instead::Refuse(text)) => {
                 metrics.refused.increment(1);
+                drop(read.short.take());
                 let body = error::encode(ErrorCode::Protocol, text);
-                self.wire.answer(&request, (0, opcode::ERROR), body).await;
+                let head = (0, opcode::ERROR);
+                self.wire.answer(&request, head, &[&body]).await;
             }
         }
     }
 
-    async fn send_to_original(self: &Rc<Self>, request: Envelope, read: SplitRead) {
-        // A USE since then would change what the statement means.
-        if read.keyspace.is_some() && *self.wire.keyspace.borrow() != read.keyspace {
-            let body = error::encode(ErrorCode::Overloaded, KEYSPACE_CHANGED);
-            return self.wire.answer(&request, (0, opcode::ERROR), body).await;
+    /// Sends a reply. Until all of it is written, it counts as unsent.
+    pub(super) async fn send(&self, request: &Envelope, opcode: u8, reply: &Reply) {
+        let body = reply.body();
+        let _unsent = self.share.sending(body.iter().map(|part| part.len()).sum());
+        self.wire
+            .answer(request, (reply.flags, opcode), &body)
+            .await;
+    }
+
+    /// Answers the request while its connection has not much unsent. If there is no room, and some of it is taken by
+    /// replies that this client has not read, the request waits for these and tries once more.
+    async fn answer_in_turn(
+        self: &Rc<Self>,
+        request: &Envelope,
+        read: &SplitRead,
+    ) -> Result<Reply, Instead> {
+        let expected = match &read.wanted {
+            Some(_) => unless_hurried(read, self.share.little_unsent()).await,
+            // It goes on at the original, without a reply of ours.
+            None => None,
+        };
+        let answered = self.answer(request, read).await;
+        drop(expected);
+        match answered {
+            Err(instead) if instead.lacks_room() && self.share.has_unsent() => {
+                let _expected = unless_hurried(read, self.share.nothing_unsent()).await;
+                self.answer(request, read).await
+            }
+            answered => answered,
         }
+    }
+
+    async fn send_to_original(self: &Rc<Self>, request: Envelope, mut read: SplitRead) {
         if let Some(cut) = read.cut {
-            return self.answer_cut(request, cut, read.sight).await;
+            let sight = read.sight.as_ref();
+            let answered = self.answer_cut(&request, cut, sight, &mut read.short);
+            if answered.await {
+                return;
+            }
         }
         if let Some(sight) = read.sight {
             let mut pending = self.wire.pending.borrow_mut();
             pending.insert(request.header.stream, Pending::Sight(sight));
         }
         self.wire.forward(&request).await;
+    }
+}
+
+/// Waits for the client to read. A USE that waits behind the read ends that: the read then turns to the original at once.
+async fn unless_hurried(
+    read: &SplitRead,
+    client_reads: impl Future<Output = Option<Unsent>>,
+) -> Option<Unsent> {
+    tokio::select! {
+        biased;
+        () = read.hurried() => None,
+        expected = client_reads => expected,
     }
 }

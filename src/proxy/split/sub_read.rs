@@ -1,82 +1,104 @@
-//! Reads one page of one bucket on our own connections, or one key of an `IN` from the original on the client's
+//! Reads one page of one bucket on our own connections, or of neighbouring keys of the original on the client's
 //! connection.
 
+use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 
+use super::even;
 use super::fallback::{Fallback, Instead};
 use super::reading::{Reading, Source};
+use super::row_bytes::RowBytes;
+use super::share::Share;
+use crate::budget::Reserved;
 use crate::protocol::header::{Version, opcode};
 use crate::protocol::response;
 use crate::protocol::types::Value;
+use crate::proxy::own::Unanswered;
 use crate::rewrite::aggregate::Joined;
-use crate::rewrite::bind::Key;
 use crate::rewrite::bounds;
 use crate::rewrite::native::{Mark, NativeState, UNLIMITED};
 use crate::rewrite::render::{From, SubStatement, key_values};
 use crate::rewrite::rows::Page;
+use crate::rewrite::state::PagingState;
+use crate::rewrite::warnings;
 use crate::schema::names::PartitionKey;
 use crate::upstream::pool::{PoolError, Prepared, SubRead};
+use crate::wide_row::layout::Layout;
 
 /// Where a sub-read begins.
 #[derive(Debug, Clone)]
 pub(super) struct Place {
+    /// The number of the key, in the order of the result.
+    pub(super) number: usize,
+    /// 0 in the original.
     pub(super) bucket: usize,
     /// The sub-read begins behind this row.
     pub(super) mark: Option<Mark>,
+    /// What is left of PER PARTITION LIMIT for this key.
+    pub(super) partition_left: Option<u32>,
 }
 
-/// One partition of the request, and the statement for its buckets.
-pub(super) struct Partition<'a> {
+/// A part of the request that is read with one statement: a key from its buckets, or neighbouring keys from the
+/// original.
+pub(super) struct Part<'a> {
     reading: &'a Reading<'a>,
-    pub(super) number: usize,
-    key: &'a Key,
+    /// Their numbers; one for a split key.
+    pub(super) keys: Range<usize>,
     source: Source,
     statement: SubStatement,
+    /// Describes the columns of the result. Buckets are read with it.
     pub(super) prepared: Arc<Prepared>,
-    /// In the order in which the client wants their rows. The original counts as one bucket.
-    pub(super) buckets: Vec<usize>,
+    /// In the order in which the client wants their rows.
+    buckets: Vec<usize>,
 }
 
 /// The reply to one sub-read.
 pub(super) struct SubPage {
-    body: Vec<u8>,
-    rows: std::ops::Range<usize>,
+    pub(super) rows: RowBytes,
     pub(super) row_count: usize,
     column_count: usize,
-    /// Its last row, if there may be rows behind it.
-    pub(super) more: Option<Mark>,
+    /// The place behind its last row, if there may be rows.
+    pub(super) more: Option<Place>,
     pub(super) warnings: Vec<String>,
 }
 
-impl<'a> Partition<'a> {
+impl<'a> Part<'a> {
     pub(super) async fn open(
         reading: &'a Reading<'a>,
-        number: usize,
+        keys: Range<usize>,
         source: Source,
     ) -> Result<Self, Instead> {
-        let key = reading.keys.get(number).ok_or(Fallback::Unexpected)?;
-        let (from, buckets) = match &source {
-            Source::Split(layout) => (
-                From::Split(&layout.split_table),
-                bounds::buckets(reading.readable, reading.bound, &layout.buckets),
-            ),
-            Source::Original => (From::Original, vec![0]),
+        let key = reading.keys.get(keys.start).ok_or(Fallback::Unexpected)?;
+        let render = |from| reading.readable.render(reading.bound, from);
+        let render = |from| render(from).map_err(Fallback::Form);
+        let (statement, described, buckets) = match &source {
+            Source::Split(layout) => {
+                let statement = render(From::Split(&layout.split_table))?;
+                let buckets = bounds::buckets(reading.readable, reading.bound, &layout.buckets);
+                let checked = even::check(reading.readable, reading.asked, layout, &buckets);
+                checked.map_err(Fallback::Form)?;
+                (statement, None, buckets)
+            }
+            Source::Original => {
+                let run = From::Run(keys.len(), reading.limits.per_partition);
+                // The text for one key has the same columns, and does not depend on the number of keys.
+                (render(run)?, Some(render(From::Original)?), vec![0])
+            }
         };
-        let statement = reading
-            .readable
-            .render(reading.bound, from)
-            .map_err(Fallback::Form)?;
+        let text = &described.as_ref().unwrap_or(&statement).text;
         let pool = &reading.reader.pool;
         let route = pool.replicas(&reading.readable.schema.replication, key.key.bytes());
-        let prepared = pool.prepared(&statement.text, &route, reading.prepare_patience());
-        let prepared = prepared.await;
+        let patience = &reading.patience;
+        let prepared = pool.prepared(text, &route, patience.one());
+        let prepared = patience.wait(prepared).await.ok_or(Fallback::Timeout)?;
+        let prepared = prepared.map_err(fallback)?;
         Ok(Self {
             reading,
-            number,
-            key,
+            keys,
             source,
             statement,
-            prepared: prepared.map_err(fallback)?,
+            prepared,
             buckets,
         })
     }
@@ -89,25 +111,49 @@ impl<'a> Partition<'a> {
         }
     }
 
-    pub(super) fn key_bytes(&self) -> &[u8] {
-        self.key.key.bytes()
+    /// Where its sub-reads begin, one after the other. The first part of a page may continue a scan.
+    pub(super) fn places(&self, resumed: Option<&PagingState>) -> Result<Vec<Place>, Instead> {
+        let place = |bucket: &usize| Place {
+            number: self.keys.start,
+            bucket: *bucket,
+            mark: None,
+            partition_left: self.reading.limits.per_partition,
+        };
+        let mut places: Vec<Place> = self.buckets.iter().map(place).collect();
+        if let Some(state) = resumed.filter(|_| !places.is_empty()) {
+            // A state of the original says nothing of buckets: the scan is at the beginning of a key that is split now.
+            // And the original has only one place, whatever bucket the scan had reached.
+            let bucket = match (self.generation(), state.generation) {
+                (Some(_), Some(_)) => state.bucket as usize,
+                _ => self.buckets.first().copied().unwrap_or(0),
+            };
+            let at = places.iter().position(|place| place.bucket == bucket);
+            places.drain(..at.ok_or(Fallback::Unexpected)?);
+            if let Some(first) = places.first_mut() {
+                first.mark = state.mark.clone();
+                first.partition_left = state.partition_limit_left;
+            }
+        }
+        Ok(places)
     }
 
     pub(super) async fn read(&self, place: &Place, rows: u32) -> Result<SubPage, Instead> {
         let page_size = i32::try_from(rows).unwrap_or(i32::MAX);
-        match self.generation() {
-            Some(generation) => self.read_bucket(generation, place, page_size).await,
-            None => self.read_original(place, page_size).await,
+        match &self.source {
+            Source::Split(layout) => self.read_bucket(layout, place, page_size).await,
+            Source::Original => self.read_original(place, page_size).await,
         }
     }
 
     async fn read_bucket(
         &self,
-        generation: i32,
+        layout: &Layout,
         place: &Place,
         page_size: i32,
     ) -> Result<SubPage, Instead> {
-        let mut values = key_values(self.key, Some((generation, place.bucket)));
+        let key = self.reading.keys.get(place.number);
+        let key = key.ok_or(Fallback::Unexpected)?;
+        let mut values = key_values(key, Some(layout.home(place.bucket)));
         let components: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
         let bucket_key = PartitionKey::from_components(&components).ok_or(Fallback::Unexpected)?;
         values.extend(self.statement.values.iter().cloned());
@@ -116,33 +162,69 @@ impl<'a> Partition<'a> {
         let pool = &self.reading.reader.pool;
         let replication = &self.reading.readable.schema.replication;
         let route = pool.replicas(replication, bucket_key.bytes());
-        let reply = pool
-            .execute(&self.prepared, &request, &route, self.reading.patience())
-            .await
-            .map_err(fallback)?;
-        SubPage::read(reply.body, reply.warnings).ok_or_else(|| Fallback::Unexpected.into())
+        let patience = &self.reading.patience;
+        let read = pool.read(&self.prepared, &request, &route, patience.one());
+        let reply = patience.wait(read).await.ok_or(Fallback::Timeout)?;
+        let reply = reply.map_err(fallback)?;
+        let warnings =
+            warnings::of_bucket(reply.warnings, &layout.split_table, &self.reading.quoted());
+        let behind = |native: NativeState| {
+            Some(Place {
+                mark: Some(native.mark?),
+                ..place.clone()
+            })
+        };
+        let message = (reply.body, 0, warnings);
+        SubPage::read(message, reply.reserved, &self.reading.reader.share, behind)
     }
 
     async fn read_original(&self, place: &Place, page_size: i32) -> Result<SubPage, Instead> {
         let wire = &self.reading.reader.wire;
         let version = wire.version.get();
-        let mut values = key_values(self.key, None);
+        let keys = self.reading.keys.get(self.keys.clone());
+        let keys = keys.ok_or(Fallback::Unexpected)?;
+        let mut values = self.reading.readable.run_values(keys);
         values.extend(self.statement.values.iter().cloned());
         let state = self.state(place, version)?;
         let request = self.request(&values, page_size, state.as_deref());
         let body = request.encode_query(version, &self.statement.text);
-        let asked = wire.ask_beside(opcode::QUERY, body.map_err(|_| Fallback::Unexpected)?);
-        let reply = tokio::time::timeout(self.reading.left(), asked)
-            .await
+        let asked = wire.ask_large(opcode::QUERY, body.map_err(|_| Fallback::Unexpected)?);
+        let reply = tokio::time::timeout(self.reading.patience.one(), asked).await;
+        let (reply, reserved) = reply
             .map_err(|_| Fallback::Timeout)?
-            .ok_or(Fallback::Unreachable)?;
+            .map_err(|unanswered| match unanswered {
+                Unanswered::Gone => Fallback::Unreachable,
+                Unanswered::NoRoom => Fallback::Room,
+            })?;
         if reply.header.opcode != opcode::RESULT {
             return Err(Fallback::Error.into());
         }
         let parts = response::warnings_and_message(reply.header, &reply.body);
         let (warnings, message) = parts.map_err(|_| Fallback::Unexpected)?;
         let warnings = warnings.into_iter().map(str::to_owned).collect();
-        SubPage::read(message.rest().to_vec(), warnings).ok_or_else(|| Fallback::Unexpected.into())
+        let warnings = warnings::of_original(warnings, &self.reading.quoted());
+        let message_at = reply.body.len() - message.rest().len();
+        let message = (reply.body, message_at, warnings);
+        let behind = |native| self.behind(native);
+        SubPage::read(message, reserved, &self.reading.reader.share, behind)
+    }
+
+    /// The place in the original that a native state names.
+    fn behind(&self, native: NativeState) -> Option<Place> {
+        let is_it = |number: &usize| {
+            let key = self.reading.keys.get(*number);
+            key.is_some_and(|key| key.key.bytes() == native.key)
+        };
+        let left = u32::try_from(native.remaining_in_partition).ok()?;
+        Some(Place {
+            number: match self.keys.len() {
+                1 => self.keys.start,
+                _ => self.keys.clone().find(is_it)?,
+            },
+            bucket: 0,
+            mark: native.mark,
+            partition_left: self.reading.limits.per_partition.map(|_| left),
+        })
     }
 
     /// A sub-read with the settings of the client's request.
@@ -166,16 +248,26 @@ impl<'a> Partition<'a> {
         }
     }
 
-    /// Cassandra's own paging state for a place.
+    /// Cassandra's own paging state for a place. `None`: it is the beginning.
     fn state(&self, place: &Place, version: Version) -> Result<Option<Vec<u8>>, Instead> {
-        let Some(mark) = &place.mark else {
+        if place.mark.is_none() && place.number == self.keys.start {
             return Ok(None);
+        }
+        // With one key a state has none. A bucket's statement has no limits: they are counted while pages are filled.
+        let key = match self.keys.len() {
+            1 => None,
+            _ => self.reading.keys.get(place.number),
         };
+        let left = match &self.source {
+            Source::Original => place.partition_left,
+            Source::Split(_) => None,
+        };
+        let left = left.and_then(|left| i32::try_from(left).ok());
         let native = NativeState {
-            key: Vec::new(),
-            mark: Some(mark.clone()),
+            key: key.map_or(Vec::new(), |key| key.key.bytes().to_vec()),
+            mark: place.mark.clone(),
             remaining: UNLIMITED,
-            remaining_in_partition: UNLIMITED,
+            remaining_in_partition: left.unwrap_or(UNLIMITED),
         };
         let columns = self.reading.readable.schema.clustering.len();
         let state = native.encode(version, columns);
@@ -184,27 +276,32 @@ impl<'a> Partition<'a> {
 }
 
 impl SubPage {
-    fn read(body: Vec<u8>, warnings: Vec<String>) -> Option<Self> {
-        let page = Page::read(&body)?;
+    /// Reads a body whose message begins at this position. `behind`: the place that a native state names.
+    fn read(
+        (body, message_at, warnings): (Vec<u8>, usize, Vec<String>),
+        reserved: Reserved,
+        share: &Rc<Share>,
+        behind: impl FnOnce(NativeState) -> Option<Place>,
+    ) -> Result<Self, Instead> {
+        let taken = share.take(body.len()).ok_or(Fallback::Room)?;
+        let message = &body[message_at..];
+        let page = Page::read(message).ok_or(Fallback::Unexpected)?;
         let more = match page.paging_state {
             None => None,
-            Some(state) => Some(NativeState::read(state)?.mark?),
+            Some(state) => {
+                let place = NativeState::read(state).and_then(behind);
+                Some(place.ok_or(Fallback::Unexpected)?)
+            }
         };
         let (row_count, column_count) = (page.row_count, page.column_count);
-        // The rows are the last part of the message.
-        let rows = body.len() - page.rows.len()..body.len();
-        Some(Self {
-            body,
-            rows,
+        let lengths = (message.len(), page.rows.len());
+        Ok(Self {
+            rows: RowBytes::new(body, lengths, reserved, taken),
             row_count,
             column_count,
             more,
             warnings,
         })
-    }
-
-    pub(super) fn rows(&self) -> &[u8] {
-        &self.body[self.rows.clone()]
     }
 
     /// An aggregate has only this row.
@@ -214,7 +311,7 @@ impl SubPage {
             column_count: self.column_count,
             columns: &[],
             row_count: self.row_count,
-            rows: self.rows(),
+            rows: self.rows.rows(),
         };
         let values = page.first_row_values()?;
         Some(
@@ -235,6 +332,7 @@ fn fallback(error: PoolError) -> Instead {
         }
         PoolError::Refused { .. } => Fallback::Error,
         PoolError::Changed => Fallback::Columns,
+        PoolError::NoRoom => Fallback::Room,
         PoolError::Protocol { .. } | PoolError::Encode(_) => Fallback::Unexpected,
     }
     .into()

@@ -1,24 +1,26 @@
 //! One v5 connection that carries many requests at a time.
 //!
 //! A separate task reads and writes, so a request that is given up in the middle never leaves half a message behind.
-//! When the connection ends, for whatever reason, everybody who waits learns of it at once. Nothing is ever sent twice.
+//! When the connection ends, for whatever reason, everybody who waits learns of it at once. Nothing is ever sent twice
+//! here. A node that is silent for long though answers are due is first asked whether it is alive.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
+use super::silence::{Silence, TICK, Tick};
 use super::streams::{Answered, Stream, Streams};
 use super::{PoolConfig, PoolError, STATEMENTS_MAX};
+use crate::budget::Reserved;
 use crate::protocol::deframer::{Part, Verdict, View};
 use crate::protocol::header::Version;
-use crate::protocol::{Envelope, ProtocolError};
+use crate::protocol::{Envelope, ProtocolError, opcode};
 use crate::transport::Writer;
 use crate::upstream::UpstreamError;
 use crate::upstream::balance::Lease;
@@ -26,33 +28,33 @@ use crate::upstream::connection::{Connection, SEGMENTS};
 
 /// Maximum number of requests in flight on one connection; more wait for their turn.
 const IN_FLIGHT_MAX: i16 = 1024;
-/// A connection counts as dead after this many requests in a row without any answer, over at least `SILENCE`. One
-/// request alone, or several at once, may just be slow.
-const SILENT_MAX: u32 = 4;
-const SILENCE: Duration = Duration::from_secs(5);
 /// Requests that wait to be written are joined up to this size.
 const WRITE_BYTES: usize = 64 << 10;
 
 pub(super) struct Link {
     shared: Rc<Shared>,
-    outgoing: mpsc::Sender<Vec<u8>>,
     task: JoinHandle<()>,
     /// Ids that are prepared here, each with the number of its preparation, which tells it from later ones.
     known: RefCell<HashMap<Box<[u8]>, u64>>,
     preparations: Cell<u64>,
 }
 
+/// A reply and the memory that is reserved for it; `None`: there was no room for it.
+type Arrived = Option<(Envelope, Reserved)>;
+
 struct Shared {
     config: Arc<PoolConfig>,
     address: SocketAddr,
-    streams: RefCell<Streams<oneshot::Sender<Envelope>>>,
+    streams: RefCell<Streams<oneshot::Sender<Arrived>>>,
+    /// The memory for the reply that is arriving.
+    arriving: RefCell<Reserved>,
     /// One permit per free stream id.
     room: Semaphore,
+    outgoing: mpsc::Sender<Vec<u8>>,
     closed: Cell<bool>,
-    close: Notify,
-    /// Requests that timed out since the last reply; `silent_since` is when the first did.
-    silent: Cell<u32>,
-    silent_since: Cell<Instant>,
+    silence: Silence,
+    /// Tells that an answer is due.
+    asked: Notify,
 }
 
 /// Counts a connection until its task ends, however it ends.
@@ -76,25 +78,25 @@ impl Link {
         let opened = Connection::open_v5(&config.dialer, address, credentials).await?;
         let lease = config.balance.connected(address);
         config.metrics.connections.increment(1);
+        let (outgoing, queued) = mpsc::channel(IN_FLIGHT_MAX.unsigned_abs().into());
         let shared = Rc::new(Shared {
+            arriving: RefCell::new(config.memory.nothing()),
             config,
             address,
             streams: RefCell::new(Streams::new(IN_FLIGHT_MAX)),
             room: Semaphore::new(IN_FLIGHT_MAX.unsigned_abs().into()),
+            outgoing,
             closed: Cell::new(false),
-            close: Notify::new(),
-            silent: Cell::new(0),
-            silent_since: Cell::new(Instant::now()),
+            silence: Silence::default(),
+            asked: Notify::new(),
         });
         let counted = Counted {
             shared: shared.clone(),
             _lease: lease,
         };
-        let (outgoing, queued) = mpsc::channel(IN_FLIGHT_MAX.unsigned_abs().into());
         let task = tokio::task::spawn_local(carry(counted, opened, queued));
         Ok(Self {
             shared,
-            outgoing,
             task,
             known: RefCell::default(),
             preparations: Cell::new(0),
@@ -113,13 +115,18 @@ impl Link {
         self.shared.room.available_permits() > 0
     }
 
+    /// Whether it has been silent for long although answers are due.
+    pub(super) fn is_overdue(&self) -> bool {
+        self.shared.silence.is_overdue()
+    }
+
     /// Sends one request and waits for its answer, whatever that is.
     pub(super) async fn ask(
         &self,
-        (flags, opcode): (u8, u8),
+        kind: (u8, u8),
         body: Vec<u8>,
         deadline: Instant,
-    ) -> Result<Envelope, PoolError> {
+    ) -> Result<(Envelope, Reserved), PoolError> {
         let shared = &*self.shared;
         let address = shared.address;
         match timeout_at(deadline, shared.room.acquire()).await {
@@ -128,20 +135,12 @@ impl Link {
             Ok(Err(_)) => return Err(PoolError::Unsent(address)),
             Err(_) => return Err(PoolError::Timeout(address)),
         }
-        let (sender, receiver) = oneshot::channel();
-        let taken = shared.streams.borrow_mut().take(sender);
-        let stream = taken.ok_or(PoolError::Unsent(address))?;
-        let _ticket = Ticket { shared, stream };
-        let request = Envelope::with_flags(Version::V5.byte(), flags, stream.id, opcode, body);
-        let sent = self.outgoing.try_send(SEGMENTS.frame(&request));
-        sent.map_err(|_| PoolError::Unsent(address))?;
+        let sent = shared.send(kind, body);
+        let (_ticket, receiver) = sent.ok_or(PoolError::Unsent(address))?;
         match timeout_at(deadline, receiver).await {
-            Ok(Ok(reply)) => Ok(reply),
+            Ok(Ok(reply)) => reply.ok_or(PoolError::NoRoom),
             Ok(Err(_)) => Err(PoolError::Broken(address)),
-            Err(_) => {
-                shared.count_silence();
-                Err(PoolError::Timeout(address))
-            }
+            Err(_) => Err(PoolError::Timeout(address)),
         }
     }
 
@@ -179,40 +178,76 @@ impl Shared {
         self.closed.set(true);
         self.room.close();
         self.streams.borrow_mut().clear();
-        self.close.notify_one();
+        self.arriving.replace(self.config.memory.nothing());
     }
 
-    fn count_silence(&self) {
-        if self.silent.get() == 0 {
-            self.silent_since.set(Instant::now());
-        }
-        self.silent.set(self.silent.get() + 1);
-        let is_dead =
-            self.silent.get() >= SILENT_MAX && self.silent_since.get().elapsed() >= SILENCE;
-        if is_dead && !self.closed.get() {
-            tracing::info!(node = %self.address, "connection for split reads gets no answers, closing it");
-            self.config.left_alone(self.address);
-            self.close();
+    /// Puts a request on its way; the caller has taken room for it. `None`: the connection has ended.
+    fn send(
+        &self,
+        (flags, opcode): (u8, u8),
+        body: Vec<u8>,
+    ) -> Option<(Ticket<'_>, oneshot::Receiver<Arrived>)> {
+        let (sender, receiver) = oneshot::channel();
+        let stream = self.streams.borrow_mut().take(sender)?;
+        let ticket = Ticket {
+            shared: self,
+            stream,
+        };
+        let request = Envelope::with_flags(Version::V5.byte(), flags, stream.id, opcode, body);
+        self.outgoing.try_send(SEGMENTS.frame(&request)).ok()?;
+        self.silence.sent();
+        self.asked.notify_one();
+        Some((ticket, receiver))
+    }
+
+    /// Returns when the node has said nothing for so long that the connection counts as dead.
+    async fn until_dead(&self) {
+        loop {
+            match self.silence.tick() {
+                Tick::Idle => self.asked.notified().await,
+                Tick::Wait => {}
+                Tick::Ask => self.ask_whether_alive(),
+                Tick::Dead => return,
+            }
+            sleep(TICK).await;
         }
     }
 
-    /// A reply that nobody waits for is dropped as it arrives.
-    fn judge(&self, view: View<'_>) -> Verdict<()> {
-        match self.streams.borrow().is_given_up(view.header.stream) {
-            true => Verdict::Discard(()),
-            false => Verdict::Take(()),
+    /// Any reply will do, and nobody waits for it. OPTIONS costs a node next to nothing.
+    fn ask_whether_alive(&self) {
+        if let Ok(permit) = self.room.try_acquire() {
+            permit.forget();
+            drop(self.send((0, opcode::OPTIONS), Vec::new()));
         }
+    }
+
+    /// Reserves memory when a reply begins to arrive. A reply for which there is no room, or nobody waits, is dropped as
+    /// it arrives.
+    fn judge(&self, view: View<'_>) -> Verdict<Option<Reserved>> {
+        let mut arriving = self.arriving.borrow_mut();
+        let is_given_up = self.streams.borrow().is_given_up(view.header.stream);
+        if is_given_up || !arriving.grow_to(view.header.length as usize) {
+            *arriving = self.config.memory.nothing();
+            return Verdict::Discard(None);
+        }
+        if !view.complete {
+            return Verdict::Collect;
+        }
+        let reserved = std::mem::replace(&mut *arriving, self.config.memory.nothing());
+        Verdict::Take(Some(reserved))
     }
 
     /// Hands a reply over. Returns `false` if nothing was asked on its stream.
-    fn deliver(&self, reply: Envelope) -> bool {
-        self.silent.set(0);
+    fn deliver(&self, reply: Envelope, reserved: Option<Reserved>) -> bool {
         match self.streams.borrow_mut().answered(reply.header.stream) {
             // If the request was given up at this very moment, the reply is dropped.
-            Answered::Waiter(waiter) => drop(waiter.send(reply)),
+            Answered::Waiter(waiter) => {
+                drop(waiter.send(reserved.map(|reserved| (reply, reserved))));
+            }
             Answered::Late => {}
             Answered::Unknown => return false,
         }
+        self.silence.answered();
         self.room.add_permits(1);
         true
     }
@@ -252,7 +287,10 @@ async fn carry(counted: Counted, opened: Connection, queued: mpsc::Receiver<Vec<
             tracing::warn!(node = %address, %error, "a node broke the CQL protocol on a connection for split reads");
         },
         () = write(writer, queued) => {}
-        () = shared.close.notified() => {}
+        () = shared.until_dead() => {
+            tracing::info!(node = %address, "connection for split reads gets no answers, closing it");
+            shared.config.left_alone(address);
+        }
     }
 }
 
@@ -271,14 +309,17 @@ impl Incoming {
             self.buffer.consume(step.consumed);
             for part in step.then {
                 // We asked for no events, so every message is a reply.
-                if let Part::Taken(reply, ()) = part
-                    && !shared.deliver(reply)
+                if let Part::Taken(reply, reserved) = part
+                    && !shared.deliver(reply, reserved)
                 {
                     return Err(ProtocolError::UnknownStream);
                 }
             }
-            if step.consumed == 0 && !matches!(self.reader.read(&mut self.buffer).await, Ok(1..)) {
-                return Ok(());
+            if step.consumed == 0 {
+                if !matches!(self.reader.read(&mut self.buffer).await, Ok(1..)) {
+                    return Ok(());
+                }
+                shared.silence.heard();
             }
         }
     }

@@ -1,13 +1,16 @@
 //! The proxy's own connections for split reads: protocol v5, one per node and thread, many requests at a time.
 //!
-//! A [`Pool`] belongs to one thread and lives on its `LocalSet`. It asks a replica where it can, and never repeats a
-//! read that was sent and failed: the caller can turn to the original.
+//! A [`Pool`] belongs to one thread and lives on its `LocalSet`. It asks a replica where it can. A request that was sent
+//! is repeated only by [`Pool::read`] and [`Pool::prepared`], which ask another node if the first is late or fails.
 
+mod hedge;
 mod link;
 mod metrics;
 mod node;
+mod pace;
 mod reply;
 mod route;
+mod silence;
 mod statements;
 mod streams;
 
@@ -28,19 +31,21 @@ pub use crate::protocol::request::execute::SubRead;
 use self::link::Link;
 use self::metrics::Metrics;
 use self::node::Node;
+use self::pace::Allowance;
 use self::route::Known;
 use self::statements::Statements;
 use super::balance::Balance;
 use super::dial::Dialer;
+use crate::budget::Budget;
 use crate::config::Credentials;
 use crate::protocol::header::Version;
 use crate::protocol::request::query;
 use crate::protocol::response::error::{ErrorCode, ReadFailure, read_failure};
-use crate::protocol::{ProtocolError, opcode};
+use crate::protocol::{Envelope, ProtocolError, opcode};
 
 /// Maximum number of statements that one thread remembers.
 const STATEMENTS_MAX: usize = 1000;
-/// Maximum number of connections tried for a request that was never sent.
+/// Maximum number of times that one request is tried.
 const ATTEMPTS_MAX: usize = 3;
 
 /// Maximum number of times that a statement is prepared for one request: a node whose cache is full prefers statements
@@ -57,6 +62,8 @@ pub struct PoolConfig {
     balance: Arc<Balance>,
     /// Tells the control connection to check the nodes.
     suspicion: Arc<Notify>,
+    /// For replies, from when they begin to arrive until nobody holds them any more.
+    memory: Arc<Budget>,
     metrics: Metrics,
 }
 
@@ -72,8 +79,14 @@ impl PoolConfig {
             credentials,
             balance,
             suspicion,
+            memory: Budget::new(usize::MAX),
             metrics: Metrics::register(),
         }
+    }
+
+    /// Replies that do not fit into this budget are not taken.
+    pub fn within(self, memory: Arc<Budget>) -> Self {
+        Self { memory, ..self }
     }
 
     /// A node has failed: it is left alone for a while, and the control connection checks it.
@@ -102,6 +115,8 @@ pub enum PoolError {
     },
     #[error("the statement's columns have changed since it was prepared")]
     Changed,
+    #[error("there is no room for the reply")]
+    NoRoom,
     #[error("{address} broke the CQL protocol: {source}")]
     Protocol {
         address: SocketAddr,
@@ -129,12 +144,37 @@ impl PoolError {
             }
         )
     }
+
+    /// Whether another node may well answer: this one was lost, or is in trouble, or sees others in trouble. What has too
+    /// many tombstones here has them everywhere.
+    fn may_differ_elsewhere(&self) -> bool {
+        match self {
+            Self::Unreachable | Self::Unsent(_) | Self::Timeout(_) | Self::Broken(_) => true,
+            // A server error, unavailable, overloaded, bootstrapping, a timeout or failure of a read.
+            Self::Refused { code, .. } => {
+                matches!(code, 0x0000 | 0x1000..=0x1002 | 0x1200 | 0x1300) && !self.is_too_much()
+            }
+            // Another node's reply would find no room either.
+            Self::NoRoom => false,
+            Self::Changed | Self::Protocol { .. } | Self::Encode(_) => false,
+        }
+    }
 }
 
 /// A request ready to be sent: flags and opcode of its header, and its body.
 struct Request {
     kind: (u8, u8),
     body: Vec<u8>,
+}
+
+impl Request {
+    fn execute(prepared: &Prepared, request: &SubRead<'_>) -> Result<Self, PoolError> {
+        let body = request.encode(&prepared.id, &prepared.result_metadata_id);
+        Ok(Self {
+            kind: (request.header_flags(), opcode::EXECUTE),
+            body: body.map_err(PoolError::Encode)?,
+        })
+    }
 }
 
 /// The connections of one thread.
@@ -145,6 +185,8 @@ pub struct Pool {
     known: RefCell<Known>,
     /// Moves on with every request, so that replicas take turns.
     turn: Cell<usize>,
+    /// Limits how many late reads are repeated.
+    allowance: RefCell<Allowance>,
 }
 
 impl Pool {
@@ -155,33 +197,11 @@ impl Pool {
             statements: RefCell::new(Statements::new(STATEMENTS_MAX)),
             known: RefCell::default(),
             turn: Cell::new(0),
+            allowance: RefCell::default(),
         }
     }
 
-    /// The statement with this text, prepared on the first node that is reached if it is not known yet.
-    pub async fn prepared(
-        &self,
-        text: &str,
-        route: &[SocketAddr],
-        within: Duration,
-    ) -> Result<Arc<Prepared>, PoolError> {
-        let known = self.statements.borrow_mut().get(text);
-        if let Some(prepared) = known {
-            return Ok(prepared);
-        }
-        let deadline = after(within);
-        let mut last = PoolError::Unreachable;
-        for _ in 0..ATTEMPTS_MAX {
-            let link = self.link(route, deadline).await?;
-            match self.prepare_on(&link, text, deadline).await {
-                Err(error @ PoolError::Unsent(_)) => last = error,
-                other => return other,
-            }
-        }
-        Err(last)
-    }
-
-    /// Executes a statement on the first node of `route` that can be reached, or on any other node of our data centre.
+    /// Executes a statement on the best node of `route`, or on any other node of our data centre. It is sent once.
     pub async fn execute(
         &self,
         prepared: &Arc<Prepared>,
@@ -189,11 +209,7 @@ impl Pool {
         route: &[SocketAddr],
         within: Duration,
     ) -> Result<SubReply, PoolError> {
-        let body = request.encode(&prepared.id, &prepared.result_metadata_id);
-        let request = Request {
-            kind: (request.header_flags(), opcode::EXECUTE),
-            body: body.map_err(PoolError::Encode)?,
-        };
+        let request = Request::execute(prepared, request)?;
         let statements = std::slice::from_ref(prepared);
         self.sent(statements, &request, route, after(within)).await
     }
@@ -222,34 +238,42 @@ impl Pool {
     ) -> Result<SubReply, PoolError> {
         let mut result = Err(PoolError::Unreachable);
         for _ in 0..ATTEMPTS_MAX {
-            result = self.attempt(statements, request, route, deadline).await;
+            result = match self.link(route, deadline).await {
+                Ok(link) => self.asked(&link, statements, request, deadline).await,
+                Err(error) => Err(error),
+            };
             if !matches!(result, Err(PoolError::Unsent(_))) {
                 break;
             }
         }
+        self.ended(statements, &result);
+        result
+    }
+
+    /// Takes note of how an EXECUTE or BATCH ended.
+    fn ended(&self, statements: &[Arc<Prepared>], result: &Result<SubReply, PoolError>) {
         if matches!(result, Err(PoolError::Changed)) {
             let mut known = self.statements.borrow_mut();
             statements.iter().for_each(|stale| known.forget(stale));
         }
-        self.config.metrics.ended(&result);
-        result
+        self.config.metrics.ended(result);
     }
 
-    async fn attempt(
+    /// Asks on this connection, and prepares there what the node does not know.
+    async fn asked(
         &self,
+        link: &Link,
         statements: &[Arc<Prepared>],
         request: &Request,
-        route: &[SocketAddr],
         deadline: Instant,
     ) -> Result<SubReply, PoolError> {
-        let link = self.link(route, deadline).await?;
-        let mut answer = self.ask_on(&link, statements, request, deadline).await;
+        let mut answer = self.ask_on(link, statements, request, deadline).await;
         for _ in 1..PREPARATIONS_MAX {
             match &answer {
                 // A statement was evicted, the table altered or the node restarted. Nothing has been executed, so
                 // prepare again and retry.
                 Err(PoolError::Refused { code, .. }) if *code == ErrorCode::Unprepared as i32 => {
-                    answer = self.ask_on(&link, statements, request, deadline).await;
+                    answer = self.ask_on(link, statements, request, deadline).await;
                 }
                 _ => break,
             }
@@ -269,9 +293,14 @@ impl Pool {
             since.push(self.made_known(link, prepared, deadline).await?);
         }
         self.count_execute(link.address());
+        let began = Instant::now();
         let reply = link
             .ask(request.kind, request.body.clone(), deadline)
             .await?;
+        if let [prepared] = statements {
+            let mut known = self.statements.borrow_mut();
+            known.took(&prepared.text, began.elapsed());
+        }
         let answer = reply::answered(link.address(), reply);
         if let Err(PoolError::Refused { code, .. }) = &answer
             && *code == ErrorCode::Unprepared as i32
@@ -322,6 +351,26 @@ impl Pool {
             .map_err(|source| PoolError::Protocol { address, source })?;
         link.learn(&prepared.id);
         Ok(self.statements.borrow_mut().remember(prepared))
+    }
+
+    /// Prepares a client's statement on one node. Returns the node's reply, whatever it is.
+    pub async fn prepare_in(
+        &self,
+        address: SocketAddr,
+        text: &str,
+        keyspace: &str,
+        within: Duration,
+    ) -> Result<Envelope, PoolError> {
+        let (node, deadline) = (self.node(address), after(within));
+        let link = match node.link() {
+            None if node.is_resting() => None,
+            _ => node.opened(&self.config, deadline).await,
+        };
+        let link = link.ok_or(PoolError::Unreachable)?;
+        self.config.metrics.prepares.increment(1);
+        let body = query::encode_prepare(Version::V5, text, Some(keyspace));
+        let (reply, _) = link.ask((0, opcode::PREPARE), body, deadline).await?;
+        Ok(reply)
     }
 
     fn count_execute(&self, address: SocketAddr) {

@@ -14,7 +14,7 @@ use crate::upstream::UpstreamError;
 use crate::upstream::balance::backoff;
 
 pub(super) struct Node {
-    address: SocketAddr,
+    pub(super) address: SocketAddr,
     link: RefCell<Option<Rc<Link>>>,
     /// Closes when the attempt to open a connection ends.
     opening: RefCell<Option<watch::Receiver<()>>>,

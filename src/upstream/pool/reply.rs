@@ -3,20 +3,26 @@
 use std::net::SocketAddr;
 
 use super::{PoolError, Prepared};
+use crate::budget::Reserved;
 use crate::protocol::response::result::{self, PreparedColumns};
 use crate::protocol::response::{self, error};
 use crate::protocol::{Envelope, ProtocolError, opcode};
 
 /// The answer to a sub-read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct SubReply {
     pub warnings: Vec<String>,
     /// The RESULT message: its kind and what follows.
     pub body: Vec<u8>,
+    /// The memory for it. Whoever keeps the body keeps this, too.
+    pub reserved: Reserved,
 }
 
 /// Reads a reply. An ERROR becomes an `Err`, and so do columns that have changed.
-pub(super) fn answered(address: SocketAddr, reply: Envelope) -> Result<SubReply, PoolError> {
+pub(super) fn answered(
+    address: SocketAddr,
+    (reply, reserved): (Envelope, Reserved),
+) -> Result<SubReply, PoolError> {
     let header = reply.header;
     let mut body = reply.body;
     let wrong = |source| PoolError::Protocol { address, source };
@@ -39,7 +45,11 @@ pub(super) fn answered(address: SocketAddr, reply: Envelope) -> Result<SubReply,
     let warnings = warnings.into_iter().map(str::to_owned).collect();
     let prefix = body.len() - message.rest().len();
     body.drain(..prefix);
-    Ok(SubReply { warnings, body })
+    Ok(SubReply {
+        warnings,
+        body,
+        reserved,
+    })
 }
 
 pub(super) fn prepared(message: &[u8], text: &str) -> Result<Prepared, ProtocolError> {
@@ -57,6 +67,7 @@ pub(super) fn prepared(message: &[u8], text: &str) -> Result<Prepared, ProtocolE
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Budget;
     use crate::protocol::header::flag;
     use crate::protocol::types::Write;
 
@@ -64,7 +75,8 @@ mod tests {
         SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9042);
 
     fn reply(flags: u8, opcode: u8, body: Vec<u8>) -> Result<SubReply, PoolError> {
-        answered(ADDRESS, Envelope::with_flags(0x85, flags, 0, opcode, body))
+        let reply = Envelope::with_flags(0x85, flags, 0, opcode, body);
+        answered(ADDRESS, (reply, Budget::new(0).nothing()))
     }
 
     fn rows(metadata_flags: i32) -> Vec<u8> {

@@ -3,6 +3,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
+
+use super::pace::Pace;
 
 /// A statement of our own as a node prepared it. The same on every node that has the same schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +27,7 @@ pub(super) struct Statements {
 struct Entry {
     prepared: Arc<Prepared>,
     used: u64,
+    pace: Pace,
 }
 
 impl Statements {
@@ -58,9 +62,23 @@ impl Statements {
         let entry = Entry {
             prepared: prepared.clone(),
             used: self.clock,
+            pace: self.pace(&prepared.text),
         };
         self.by_text.insert(prepared.text.clone(), entry);
         prepared
+    }
+
+    /// One execution of a statement has taken this long.
+    pub(super) fn took(&mut self, text: &str, time: Duration) {
+        if let Some(entry) = self.by_text.get_mut(text) {
+            entry.pace.took(time);
+        }
+    }
+
+    /// How long executions of a statement take.
+    pub(super) fn pace(&self, text: &str) -> Pace {
+        let entry = self.by_text.get(text);
+        entry.map(|entry| entry.pace).unwrap_or_default()
     }
 
     /// Drops a statement that is no longer valid, unless it has been replaced already.
@@ -104,6 +122,18 @@ mod tests {
         let second = statements.remember(prepared("a", 2));
         assert_ne!(first, second);
         assert_eq!(statements.get("a"), Some(second));
+    }
+
+    #[test]
+    fn the_pace_of_a_statement_outlives_a_change_of_its_columns() {
+        let mut statements = Statements::new(1);
+        let unknown = statements.pace("a").delay();
+        statements.took("a", Duration::from_secs(1));
+        assert_eq!(statements.pace("a").delay(), unknown);
+        statements.remember(prepared("a", 1));
+        statements.took("a", Duration::from_secs(1));
+        statements.remember(prepared("a", 2));
+        assert!(statements.pace("a").delay() > unknown);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::definition::{Column, Object, Statement};
+use super::definition::{Column, LATER, Object, Statement};
 
 /// What `system_schema` says about the control keyspace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,6 +26,23 @@ pub struct ExistingTable {
 }
 
 impl Existing {
+    /// What running a statement adds, where nothing was before.
+    pub fn create(&mut self, object: Object) {
+        match object {
+            Object::Keyspace => self.keyspace = true,
+            Object::Type { name, fields } => self.types.push(ExistingType { name, fields }),
+            Object::Table {
+                name,
+                columns,
+                read_repair,
+            } => self.tables.push(ExistingTable {
+                name,
+                columns,
+                read_repair: read_repair.unwrap_or_else(|| "BLOCKING".to_owned()),
+            }),
+        }
+    }
+
     pub fn has(&self, object: &Object) -> bool {
         match object {
             Object::Keyspace => self.keyspace,
@@ -42,6 +59,37 @@ pub struct Difference {
     pub object: Option<String>,
     pub what: String,
     pub file: &'static str,
+    /// Set if all that is wrong is that this is missing.
+    pub lacks: Option<Lacking>,
+}
+
+/// A column or field that an ALTER can add.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lacking {
+    pub name: String,
+    /// What follows `ADD`.
+    pub definition: String,
+    pub is_field: bool,
+}
+
+impl Difference {
+    /// Whether this version works without what is missing.
+    pub fn is_tolerable(&self) -> bool {
+        let column = self.object.as_deref().zip(self.lacks.as_ref());
+        column.is_some_and(|(table, lacks)| LATER.contains(&(table, lacks.name.as_str())))
+    }
+}
+
+impl From<String> for What {
+    fn from(text: String) -> Self {
+        Self { text, lacks: None }
+    }
+}
+
+/// A difference, without the object that it is about.
+struct What {
+    text: String,
+    lacks: Option<Lacking>,
 }
 
 impl fmt::Display for Difference {
@@ -60,15 +108,16 @@ pub fn differences(expected: &[Statement], existing: &Existing) -> Vec<Differenc
             let whats = differences_of(&statement.object, existing);
             whats.into_iter().map(|what| Difference {
                 object: statement.object.name().map(str::to_owned),
-                what,
+                what: what.text,
                 file: statement.file,
+                lacks: what.lacks,
             })
         })
         .collect()
 }
 
-fn differences_of(object: &Object, existing: &Existing) -> Vec<String> {
-    let missing = || vec!["is missing".to_owned()];
+fn differences_of(object: &Object, existing: &Existing) -> Vec<What> {
+    let missing = || vec!["is missing".to_owned().into()];
     match object {
         Object::Keyspace if existing.keyspace => Vec::new(),
         Object::Keyspace => missing(),
@@ -95,31 +144,47 @@ fn differences_of(object: &Object, existing: &Existing) -> Vec<String> {
     }
 }
 
-fn field_differences(expected: &[(String, String)], found: &[(String, String)]) -> Vec<String> {
+fn field_differences(expected: &[(String, String)], found: &[(String, String)]) -> Vec<What> {
     let differing = expected.iter().filter_map(|(name, data_type)| {
         match found.iter().find(|(other, _)| other == name) {
-            None => Some(format!("lacks the field {name} {data_type}")),
-            Some((_, other)) if other != data_type => Some(format!(
-                "has the field {name} {other}, expected {data_type}"
-            )),
+            None => Some(What {
+                text: format!("lacks the field {name} {data_type}"),
+                lacks: Some(Lacking {
+                    name: name.clone(),
+                    definition: format!("{name} {data_type}"),
+                    is_field: true,
+                }),
+            }),
+            Some((_, other)) if other != data_type => {
+                let text = format!("has the field {name} {other}, expected {data_type}");
+                Some(text.into())
+            }
             Some(_) => None,
         }
     });
     differing.collect()
 }
 
-fn column_differences(expected: &[Column], found: &[Column]) -> Vec<String> {
+fn column_differences(expected: &[Column], found: &[Column]) -> Vec<What> {
     let named = |columns: &'_ [Column], name: &str| {
         columns.iter().find(|column| column.name == name).cloned()
     };
     let differing = expected.iter().filter_map(|column| {
         let expected = shown(column);
         match named(found, &column.name) {
-            None => Some(format!("lacks the column {expected}")),
-            Some(other) if other != *column => Some(format!(
-                "has the column {}, expected {expected}",
-                shown(&other)
-            )),
+            None => Some(What {
+                text: format!("lacks the column {expected}"),
+                // A key cannot be altered.
+                lacks: (column.position < 0).then(|| Lacking {
+                    name: column.name.clone(),
+                    definition: expected,
+                    is_field: false,
+                }),
+            }),
+            Some(other) if other != *column => {
+                let text = format!("has the column {}, expected {expected}", shown(&other));
+                Some(text.into())
+            }
             Some(_) => None,
         }
     });
@@ -127,7 +192,7 @@ fn column_differences(expected: &[Column], found: &[Column]) -> Vec<String> {
     let foreign = found
         .iter()
         .filter(|column| column.position >= 0 && named(expected, &column.name).is_none())
-        .map(|column| format!("has the unexpected key column {}", shown(column)));
+        .map(|column| format!("has the unexpected key column {}", shown(column)).into());
     differing.chain(foreign).collect()
 }
 
@@ -146,9 +211,7 @@ fn shown(column: &Column) -> String {
     }
 }
 
-fn option_difference(expected: Option<&str>, found: &str) -> Option<String> {
+fn option_difference(expected: Option<&str>, found: &str) -> Option<What> {
     let expected = expected.filter(|expected| *expected != found)?;
-    Some(format!(
-        "has read_repair = '{found}', expected '{expected}'"
-    ))
+    Some(format!("has read_repair = '{found}', expected '{expected}'").into())
 }

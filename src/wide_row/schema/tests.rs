@@ -1,6 +1,6 @@
 //! The files themselves, with other names, and clusters that differ from them.
 
-use super::compare::{Existing, ExistingTable, ExistingType};
+use super::compare::{Existing, ExistingTable};
 use super::definition::{Column, with_names};
 use super::*;
 
@@ -8,21 +8,38 @@ use super::*;
 fn as_made() -> Existing {
     let mut existing = Existing::default();
     for statement in statements("narrows", None) {
-        match statement.object {
-            Object::Keyspace => existing.keyspace = true,
-            Object::Type { name, fields } => existing.types.push(ExistingType { name, fields }),
-            Object::Table {
-                name,
-                columns,
-                read_repair,
-            } => existing.tables.push(ExistingTable {
-                name,
-                columns,
-                read_repair: read_repair.unwrap_or_else(|| "BLOCKING".to_owned()),
-            }),
-        }
+        existing.create(statement.object);
     }
     existing
+}
+
+#[test]
+fn what_the_first_version_lacks_can_be_added_and_done_without() {
+    let found = differences(&statements("narrows", None), &of_first_version("narrows"));
+    assert_eq!(found.len(), LATER.len());
+    assert!(found.iter().all(Difference::is_tolerable), "{found:?}");
+    let printed = print("Control", None);
+    for wanted in [
+        "-- ALTER TABLE \"Control\".wide_row ADD seal blob;",
+        "-- ALTER TABLE \"Control\".wide_row_layout ADD proof blob static;",
+    ] {
+        assert!(printed.contains(wanted), "{printed}");
+    }
+}
+
+#[test]
+fn a_column_that_every_version_had_is_missed() {
+    let mut existing = as_made();
+    let columns = &mut table(&mut existing, "wide_row").columns;
+    columns.retain(|column| column.name != "late_writes");
+    let found = differences(&statements("narrows", None), &existing);
+    let [lacking] = found.as_slice() else {
+        panic!("{found:?}");
+    };
+    assert!(!lacking.is_tolerable());
+    let lacks = lacking.lacks.as_ref().expect("it can be added");
+    let text = alter("narrows", "wide_row", lacks);
+    assert_eq!(text, "ALTER TABLE narrows.wide_row ADD late_writes int");
 }
 
 fn table<'a>(existing: &'a mut Existing, name: &str) -> &'a mut ExistingTable {
@@ -112,10 +129,10 @@ fn columns_are_read_in_the_words_of_system_schema() {
         -1,
         "frozen<post_split_data>",
     );
-    assert_eq!(table(&mut made, of).columns.len(), 24);
+    assert_eq!(table(&mut made, of).columns.len(), 27);
     assert_eq!(table(&mut made, of).read_repair, "NONE");
     assert_eq!(table(&mut made, "watched_table").columns.len(), 19);
-    assert_eq!(table(&mut made, "wide_row_layout").columns.len(), 12);
+    assert_eq!(table(&mut made, "wide_row_layout").columns.len(), 16);
     assert_eq!(table(&mut made, "split_table").columns.len(), 7);
     assert_eq!(table(&mut made, "fleet").columns.len(), 2);
     assert_eq!(made.types[0].fields.len(), 4);

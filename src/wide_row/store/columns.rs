@@ -5,6 +5,39 @@ use scylla::{DeserializeValue, SerializeValue};
 
 use crate::wide_row::state::{PostSplitData, PreSplitData, Progress, State};
 
+/// A row with columns that the tables of an earlier version lack, and the row without them.
+macro_rules! row_with_later_columns {
+    (
+        $(#[$comment:meta])*
+        $visible:vis struct $name:ident, $earlier:ident {
+            $($(#[$of:meta])* $column:ident: $type:ty,)*
+        }
+        later { $($later:ident: $later_type:ty,)* }
+    ) => {
+        $(#[$comment])*
+        #[derive(scylla::DeserializeRow)]
+        $visible struct $name {
+            $($(#[$of])* $column: $type,)*
+            $($later: $later_type,)*
+        }
+
+        #[derive(scylla::DeserializeRow)]
+        $visible struct $earlier {
+            $($column: $type,)*
+        }
+
+        impl From<$earlier> for $name {
+            fn from(row: $earlier) -> Self {
+                Self {
+                    $($column: row.$column,)*
+                    $($later: None,)*
+                }
+            }
+        }
+    };
+}
+pub(super) use row_with_later_columns;
+
 /// The type `pre_split_data`.
 #[derive(Clone, SerializeValue, DeserializeValue)]
 pub(super) struct PreSplitColumn {

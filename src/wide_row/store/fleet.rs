@@ -14,9 +14,10 @@ impl Store {
     /// long: if this proxy does not know of a guard when it is published, then by the time of the copy it knows of it
     /// or has stopped forwarding writes. Returns the longest of all.
     pub async fn announce_max_staleness(&self, own: Duration) -> Result<Duration, StoreError> {
-        // A LOCAL_QUORUM read is enough here: the value was agreed on, so a later SERIAL read returns at least this
+        // A read nearby is enough here: the value was agreed on, so a later SERIAL read returns at least this
         // one.
-        let known = self.max_staleness(&self.statements.fleet_nearby).await?;
+        let statement = self.nearby(&self.statements.fleet_nearby);
+        let known = self.max_staleness(&statement).await?;
         if let Some(known) = known.filter(|known| *known >= own) {
             return Ok(known);
         }

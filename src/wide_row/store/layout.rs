@@ -1,13 +1,13 @@
 //! Layouts in the store: one small partition per generation, written once.
 
-use scylla::DeserializeRow;
 use scylla::statement::SerialConsistency;
 use scylla::statement::batch::{Batch, BatchType};
 
 use super::cas::{Answer, Values, answered, bind, send};
+use super::columns::row_with_later_columns;
 use super::{SplitId, Store, StoreError, not_understood};
 use crate::schema::bucket::Bucket;
-use crate::wide_row::layout::{Layout, LayoutId};
+use crate::wide_row::layout::{Layout, LayoutId, Proof};
 use crate::wide_row::names::Generation;
 
 impl Store {
@@ -41,53 +41,63 @@ impl Store {
         Err(StoreError::Refused(text.into()))
     }
 
+    /// Writes what verify found out, before the seal names it. Without room for it in the schema, nothing is written.
+    pub async fn write_proof(&self, layout: &Layout) -> Result<(), StoreError> {
+        let (Some(later), Some(proof)) = (&self.statements.later, layout.proof()) else {
+            return Ok(());
+        };
+        let mut values = bind![proof.encode()];
+        values.extend(layout_key(&layout.id()));
+        let statement = &later.write_proof;
+        self.session.execute_unpaged(statement, values).await?;
+        Ok(())
+    }
+
     /// `None` if there is none. An incomplete layout is an error: something else wrote to it.
     pub async fn read_layout(&self, id: &LayoutId) -> Result<Option<Layout>, StoreError> {
-        let LayoutId {
-            table,
-            key,
-            generation,
-        } = id;
-        let values = bind![
-            table.keyspace.clone(),
-            table.table.clone(),
-            key.bytes().to_vec(),
-            generation.0
-        ];
+        let statement = self.nearby(&self.statements.read_layout);
         let result = self
             .session
-            .execute_unpaged(&self.statements.read_layout, values)
+            .execute_unpaged(&statement, layout_key(id))
             .await?;
         let rows = result.into_rows_result().map_err(not_understood)?;
-        let mut layout = None;
-        for row in rows.rows::<BucketRow>().map_err(not_understood)? {
-            let row = row.map_err(not_understood)?;
-            let (layout, _) = layout.get_or_insert_with(|| row.begin(id));
+        let mut read = None;
+        let mut add = |row: BucketRow| {
+            let (layout, _) = read.get_or_insert_with(|| row.begin(id));
             layout.buckets.push(row.bucket());
+        };
+        if self.statements.later.is_some() {
+            for row in rows.rows::<BucketRow>().map_err(not_understood)? {
+                add(row.map_err(not_understood)?);
+            }
+        } else {
+            for row in rows.rows::<EarlierBucketRow>().map_err(not_understood)? {
+                add(row.map_err(not_understood)?.into());
+            }
         }
-        let Some((layout, (buckets, checksum))) = layout else {
+        let Some((layout, expected)) = read else {
             return Ok(None);
         };
-        let whole = buckets == i32::try_from(layout.buckets.len()).ok()
+        let whole = expected.buckets == i32::try_from(layout.buckets.len()).ok()
             && layout.is_sound()
-            && checksum == Some(layout.checksum() as i64);
-        if whole {
-            Ok(Some(layout))
-        } else {
-            Err(not_understood("a layout that is incomplete or damaged"))
+            && expected.checksum == Some(layout.checksum() as i64);
+        if !whole {
+            return Err(not_understood("a layout that is incomplete or damaged"));
+        }
+        // A proof of a later version is none to this one.
+        let proof = expected.proof.as_deref().and_then(Proof::decode);
+        match proof.filter(|proof| proof.fits(layout.buckets.len())) {
+            Some(proof) => layout.prove(proof).map(Some).map_err(not_understood),
+            None => Ok(Some(layout)),
         }
     }
 
     /// For a generation whose buckets are gone.
     pub async fn delete_layout(&self, id: &LayoutId) -> Result<(), StoreError> {
-        let values = bind![
-            id.table.keyspace.clone(),
-            id.table.table.clone(),
-            id.key.bytes().to_vec(),
-            id.generation.0
-        ];
         let statement = &self.statements.delete_layout;
-        self.session.execute_unpaged(statement, values).await?;
+        self.session
+            .execute_unpaged(statement, layout_key(id))
+            .await?;
         Ok(())
     }
 
@@ -104,6 +114,15 @@ impl Store {
         answered(|| send(&self.session, statement, values())).await?;
         Ok(())
     }
+}
+
+fn layout_key(id: &LayoutId) -> Values {
+    bind![
+        id.table.keyspace.clone(),
+        id.table.table.clone(),
+        id.key.bytes().to_vec(),
+        id.generation.0
+    ]
 }
 
 fn bucket_values(
@@ -129,8 +148,8 @@ fn bucket_values(
     ]
 }
 
-#[derive(DeserializeRow)]
-struct BucketRow {
+row_with_later_columns! {
+struct BucketRow, EarlierBucketRow {
     split_table: Option<String>,
     strategy: Option<String>,
     bucket_count: Option<i32>,
@@ -139,19 +158,34 @@ struct BucketRow {
     row_count: Option<i64>,
     byte_count: Option<i64>,
 }
+later {
+    horizon: Option<Vec<u8>>,
+    proof: Option<Vec<u8>>,
+    bucket_generation: Option<i32>,
+    bucket_number: Option<i32>,
+}
+}
+
+/// What all rows of a layout say about it.
+struct Expected {
+    buckets: Option<i32>,
+    checksum: Option<i64>,
+    proof: Option<Vec<u8>>,
+}
 
 impl BucketRow {
-    /// A layout without buckets, with the bucket count and the checksum that it must have in the end.
-    fn begin(&self, id: &LayoutId) -> (Layout, (Option<i32>, Option<i64>)) {
-        let layout = Layout {
-            table: id.table.clone(),
-            key: id.key.clone(),
-            generation: id.generation,
-            split_table: self.split_table.clone().unwrap_or_default(),
-            strategy: self.strategy.clone().unwrap_or_default(),
-            buckets: Vec::new(),
+    /// A layout without buckets yet.
+    fn begin(&self, id: &LayoutId) -> (Layout, Expected) {
+        let text = |column: &Option<String>| column.clone().unwrap_or_default();
+        let (table, strategy) = (text(&self.split_table), text(&self.strategy));
+        let mut layout = Layout::new(id.clone(), table, strategy, Vec::new());
+        layout.horizon = self.horizon.clone().map(Vec::into_boxed_slice);
+        let expected = Expected {
+            buckets: self.bucket_count,
+            checksum: self.checksum,
+            proof: self.proof.clone(),
         };
-        (layout, (self.bucket_count, self.checksum))
+        (layout, expected)
     }
 
     fn bucket(self) -> Bucket {
@@ -160,6 +194,7 @@ impl BucketRow {
             first: first.into_iter().map(Vec::into_boxed_slice).collect(),
             row_count: self.row_count.unwrap_or_default() as u64,
             byte_count: self.byte_count.unwrap_or_default() as u64,
+            home: self.bucket_generation.zip(self.bucket_number),
         }
     }
 }

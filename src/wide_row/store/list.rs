@@ -1,7 +1,7 @@
 //! All splits of a table, for people: passed on one by one, so that memory does not grow with their number.
 
 use super::cas::bind;
-use super::read::SplitRow;
+use super::read::{EarlierSplitRow, SplitRow};
 use super::{Split, Store, StoreError};
 use crate::schema::names::{PartitionKey, TableName};
 
@@ -35,12 +35,17 @@ impl Store {
         mut each: impl FnMut(Listed),
     ) -> Result<(), StoreError> {
         let values = bind![table.keyspace.clone(), table.table.clone(), shard];
-        self.each_row(&self.statements.splits, &values, |row: SplitRow| {
+        let mut list = |row: SplitRow| {
             if let Some(key) = row.key() {
                 let split = Split::try_from(row).ok();
                 each(Listed { key, split });
             }
-        })
-        .await
+        };
+        let statement = &self.statements.splits;
+        if self.statements.later.is_some() {
+            return self.each_row(statement, &values, list).await;
+        }
+        let list = |row: EarlierSplitRow| list(row.into());
+        self.each_row(statement, &values, list).await
     }
 }

@@ -11,8 +11,9 @@
 //!    replica's static and row are consistent; an answer from several replicas may mix old and new (see
 //!    `known/view.rs`).
 //! 4. *Commits reach a quorum in every data centre that reads*, so that a LOCAL_QUORUM read of a version sees every
-//!    acknowledged change. Rows are read at QUORUM: an LWT is on a quorum of all replicas before the next one of its
-//!    partition is proposed, so a reader that sees a version sees all rows below it, acknowledged or not.
+//!    acknowledged change. Where Paxos v2 may run, they do not, and versions are read at QUORUM (see `paxos`). Rows
+//!    are read at QUORUM: an LWT is on a quorum of all replicas before the next one of its partition is proposed, so
+//!    a reader that sees a version sees all rows below it, acknowledged or not.
 
 mod cas;
 mod columns;
@@ -25,13 +26,16 @@ mod lease;
 mod list;
 mod nodes;
 mod obstacle;
+mod paxos;
 mod read;
 mod settings;
 mod sizes;
 mod split_table;
 mod statements;
+mod time;
 mod top_partitions;
 mod transition;
+mod unsettled;
 mod watched;
 
 use std::error::Error;
@@ -39,8 +43,10 @@ use std::sync::Arc;
 
 use scylla::client::session::Session;
 use scylla::errors::{DbError, ExecutionError, PrepareError, RequestAttemptError};
+use scylla::statement::Consistency;
 
 use cas::Turns;
+use paxos::Proven;
 
 use crate::schema::names::{PartitionKey, TableName};
 pub use describe::Described;
@@ -49,10 +55,12 @@ pub use list::Listed;
 pub use nodes::NodeFacts;
 pub use read::{ChangedRow, KeyReading, ShardReading, Split};
 pub use settings::ClusterPatience;
-pub use split_table::{HIDDEN, LeftRow, MadeTable, Prospect};
+pub use split_table::{HIDDEN, LeftRow, MadeTable, Prospect, SplitTables};
 use statements::Statements;
+pub use time::TimeError;
 pub use top_partitions::{TopPartition, TopPartitions};
 pub use transition::{Detected, End, Found, Outcome};
+pub use unsettled::Left;
 pub use watched::{SeenTable, WatchedRow};
 
 /// One split's place in the store.
@@ -70,6 +78,11 @@ impl SplitId {
             table,
             key,
         }
+    }
+
+    /// The number of shards that the place is one of: the numbers of shards begin with their count.
+    pub fn shards(&self) -> u32 {
+        1 << self.shard.max(1).ilog2()
     }
 }
 
@@ -144,16 +157,50 @@ pub struct Store {
     session: Arc<Session>,
     statements: Statements,
     turns: Turns,
+    scope: String,
+    proven: Proven,
 }
 
 impl Store {
     /// The schema must exist.
     pub async fn open(session: Arc<Session>, keyspace: &str) -> Result<Self, StoreError> {
         let statements = Statements::prepare(&session, keyspace).await?;
-        Ok(Self {
+        let cluster = nodes::cluster_name(&session).await?;
+        let store = Self {
             session,
             statements,
             turns: Turns::default(),
-        })
+            proven: Proven::default(),
+            scope: format!("{cluster}/{keyspace}"),
+        };
+        store.prove_paxos().await;
+        if store.nearby_consistency() == Consistency::Quorum {
+            tracing::info!(
+                "the control keyspace spans several data centres, and not every node is known to run Paxos v1 yet (it \
+                 takes SELECT on system_views.settings to know): its versions are read at QUORUM"
+            );
+        }
+        Ok(store)
+    }
+
+    /// The cluster and the control keyspace: what tells this store from others.
+    pub fn scope(&self) -> &str {
+        &self.scope
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_tells_how_many_shards_there_are() {
+        for shards in [1, 2, 16, 4096] {
+            for number in 0..100_u32 {
+                let key = PartitionKey::new(number.to_be_bytes());
+                let id = SplitId::new(TableName::new("plant", "reading"), key, shards);
+                assert_eq!(id.shards(), shards, "{}", id.shard);
+            }
+        }
     }
 }

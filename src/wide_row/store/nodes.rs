@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use scylla::client::session::Session;
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::statement::{Consistency, Statement};
 use tokio::task::JoinSet;
@@ -44,16 +45,17 @@ impl Store {
     }
 }
 
-async fn read_node(
-    session: Arc<scylla::client::session::Session>,
-    host_id: Uuid,
-) -> Result<NodeFacts, StoreError> {
-    let target = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::HostId(host_id), None);
-    let mut statement = Statement::new(LOCAL);
-    statement.set_load_balancing_policy(Some(target));
-    statement.set_consistency(Consistency::One);
-    statement.set_request_timeout(Some(NODE_TIMEOUT));
-    let result = session.query_unpaged(statement, ()).await?;
+/// The name that all nodes of a cluster have in common.
+pub(super) async fn cluster_name(session: &Session) -> Result<String, StoreError> {
+    let text = "SELECT cluster_name FROM system.local";
+    let result = session.query_unpaged(text, ()).await?;
+    let rows = result.into_rows_result().map_err(not_understood)?;
+    let (name,) = rows.first_row::<(String,)>().map_err(not_understood)?;
+    Ok(name)
+}
+
+async fn read_node(session: Arc<Session>, host_id: Uuid) -> Result<NodeFacts, StoreError> {
+    let result = session.query_unpaged(to_node(LOCAL, host_id), ()).await?;
     let rows = result.into_rows_result().map_err(not_understood)?;
     type Row = (Uuid, Option<Uuid>, Option<HashMap<Uuid, Vec<u8>>>);
     let (host_id, schema_version, truncated) = rows.first_row::<Row>().map_err(not_understood)?;
@@ -66,6 +68,16 @@ async fn read_node(
             .filter_map(|(table, record)| Some((table, truncated_millis(&record)?)))
             .collect(),
     })
+}
+
+/// A statement that only this node answers, from tables of its own.
+pub(super) fn to_node(text: &str, host_id: Uuid) -> Statement {
+    let target = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::HostId(host_id), None);
+    let mut statement = Statement::new(text);
+    statement.set_load_balancing_policy(Some(target));
+    statement.set_consistency(Consistency::One);
+    statement.set_request_timeout(Some(NODE_TIMEOUT));
+    statement
 }
 
 /// A record is a commit log position and then, in its last eight bytes, the time.

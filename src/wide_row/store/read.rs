@@ -8,9 +8,10 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlTimestamp;
 
 use super::cas::{Values, bind};
-use super::columns::{PostSplitColumn, PreSplitColumn, ProgressColumn};
+use super::columns::{PostSplitColumn, PreSplitColumn, ProgressColumn, row_with_later_columns};
 use super::{SplitId, Store, StoreError, not_understood};
 use crate::schema::names::{PartitionKey, TableName};
+use crate::wide_row::layout::Seal;
 use crate::wide_row::names::{Generation, Version};
 use crate::wide_row::state::{PostSplitData, PreSplitData, Progress, Standing, State};
 
@@ -61,6 +62,8 @@ pub struct KeyReading {
     pub late_writes: i32,
     /// A write of unknown outcome may take effect until then. Milliseconds since 1970.
     pub unsettled_until: Option<i64>,
+    /// Of the generation's proven layout; `None` if an earlier version completed it.
+    pub seal: Option<Seal>,
 }
 
 /// A split as the table holds it.
@@ -83,6 +86,8 @@ pub struct Split {
     pub seen_bytes: Option<i64>,
     /// Buckets of older attempts are gone.
     pub oldest_generation: Option<Generation>,
+    /// What drew attention to it; `None` if an earlier version found it.
+    pub found_by: Option<String>,
 }
 
 impl Store {
@@ -98,12 +103,10 @@ impl Store {
             .iter()
             .map(|shard| ShardReading::empty(*shard))
             .collect();
+        let statement = self.nearby(&self.statements.shards);
         for some in numbers.chunks(SHARDS_PER_QUERY) {
             let values = bind![table.keyspace.clone(), table.table.clone(), some.to_vec()];
-            let result = self
-                .session
-                .execute_unpaged(&self.statements.shards, values)
-                .await?;
+            let result = self.session.execute_unpaged(&statement, values).await?;
             let rows = result.into_rows_result().map_err(not_understood)?;
             for row in rows.rows::<ShardRow>().map_err(not_understood)? {
                 let reading = ShardReading::from(row.map_err(not_understood)?);
@@ -122,8 +125,8 @@ impl Store {
         table: &TableName,
         shard: i32,
     ) -> Result<ShardReading, StoreError> {
-        self.read_statics(&self.statements.shard, table, shard)
-            .await
+        let statement = self.nearby(&self.statements.shard);
+        self.read_statics(&statement, table, shard).await
     }
 
     /// The statics of one shard, after all LWTs in flight are finished: the answer is on a quorum.
@@ -229,7 +232,12 @@ impl Store {
             .execute_unpaged(&self.statements.key, values)
             .await?;
         let rows = result.into_rows_result().map_err(not_understood)?;
-        let row = rows.maybe_first_row::<KeyRow>().map_err(not_understood)?;
+        let row = if self.statements.later.is_some() {
+            rows.maybe_first_row::<KeyRow>().map_err(not_understood)?
+        } else {
+            let row = rows.maybe_first_row::<EarlierKeyRow>();
+            row.map_err(not_understood)?.map(KeyRow::from)
+        };
         Ok(row.map_or_else(KeyReading::default, KeyReading::from))
     }
 
@@ -241,7 +249,12 @@ impl Store {
             .execute_unpaged(&self.statements.split, values)
             .await?;
         let rows = result.into_rows_result().map_err(not_understood)?;
-        let row = rows.maybe_first_row::<SplitRow>().map_err(not_understood)?;
+        let row = if self.statements.later.is_some() {
+            rows.maybe_first_row::<SplitRow>().map_err(not_understood)?
+        } else {
+            let row = rows.maybe_first_row::<EarlierSplitRow>();
+            row.map_err(not_understood)?.map(SplitRow::from)
+        };
         row.map(Split::try_from).transpose()
     }
 }
@@ -302,8 +315,8 @@ impl RowOfShard {
     }
 }
 
-#[derive(DeserializeRow)]
-struct KeyRow {
+row_with_later_columns! {
+struct KeyRow, EarlierKeyRow {
     version: Option<i64>,
     epoch: Option<i32>,
     row_version: Option<i64>,
@@ -313,6 +326,11 @@ struct KeyRow {
     not_before: Option<CqlTimestamp>,
     late_writes: Option<i32>,
     unsettled_until: Option<CqlTimestamp>,
+}
+later {
+    seal: Option<Vec<u8>>,
+    sealed_generation: Option<i32>,
+}
 }
 
 impl From<KeyRow> for KeyReading {
@@ -331,6 +349,11 @@ impl From<KeyRow> for KeyReading {
             not_before: row.not_before.map(|time| time.0),
             late_writes: row.late_writes.unwrap_or(0),
             unsettled_until: row.unsettled_until.map(|time| time.0),
+            // The seal of an earlier generation stays until the next one is sealed.
+            seal: row
+                .seal
+                .filter(|_| row.sealed_generation == row.generation)
+                .and_then(|seal| Some(Seal(seal.try_into().ok()?))),
         }
     }
 }
@@ -349,8 +372,8 @@ fn standing(
     })
 }
 
-#[derive(DeserializeRow)]
-pub(super) struct SplitRow {
+row_with_later_columns! {
+pub(super) struct SplitRow, EarlierSplitRow {
     /// `None` in the one row of a shard that has statics and no rows yet.
     partition_key: Option<Vec<u8>>,
     version: Option<i64>,
@@ -369,6 +392,10 @@ pub(super) struct SplitRow {
     failures: Option<i32>,
     seen_bytes: Option<i64>,
     oldest_generation: Option<i32>,
+}
+later {
+    found_by: Option<String>,
+}
 }
 
 impl SplitRow {
@@ -404,6 +431,7 @@ impl TryFrom<SplitRow> for Split {
             failures: row.failures.unwrap_or(0),
             seen_bytes: row.seen_bytes,
             oldest_generation: row.oldest_generation.map(Generation),
+            found_by: row.found_by,
         })
     }
 }

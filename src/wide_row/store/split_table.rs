@@ -7,6 +7,7 @@
 
 mod create;
 mod gone;
+mod held;
 mod unused;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 pub use self::gone::LeftRow;
+pub use self::held::SplitTables;
 pub use self::unused::MadeTable;
 
 use self::create::{OPTIONS, Options, TYPES, create, fits, mark};
@@ -191,16 +193,13 @@ impl Store {
     }
 
     /// `false`: it is being dropped, or another worker has just changed its row. A table that fits but was not created
-    /// by Narrows is used as well, and never dropped.
+    /// by Narrows is used and recorded as well, and never dropped.
     async fn use_split_table(
         &self,
         original: &TableSchema,
         name: &str,
         found: &Existing,
     ) -> Result<bool, StoreError> {
-        if !found.is_marked {
-            return Ok(true);
-        }
         let statement = &self.statements.use_split_table;
         let original = &name_of(original);
         let answer = self
@@ -286,7 +285,7 @@ impl Store {
         statement: &PreparedStatement,
         original: &TableName,
         name: &str,
-        values: &dyn Fn() -> (Values, Values),
+        values: &(dyn Fn() -> (Values, Values) + Sync),
     ) -> Result<Answer, StoreError> {
         let values = || {
             let (mut values, conditions) = values();

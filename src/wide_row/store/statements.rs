@@ -4,18 +4,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use scylla::client::execution_profile::ExecutionProfileHandle;
 use scylla::client::session::Session;
 use scylla::policies::retry::DefaultRetryPolicy;
+use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency, Statement};
 
 use super::{StoreError, not_understood};
 use crate::statement::quoted;
+use crate::wide_row::schema::definition::LATER;
 
 /// A read that takes longer is given up, and its caller tries again.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longer than Cassandra's own timeout for an LWT, so that its answer comes first.
 const LWT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A read of one small row that a client's read waits for goes to a second and a third node after this delay each.
+const NEXT_NODE_AFTER: Duration = Duration::from_millis(25);
+const NEXT_NODES_MAX: usize = 2;
 const PAGE_ROWS: i32 = 5000;
 /// Smaller, because whole splits include their checkpoints.
 const PAGE_SPLITS: i32 = 200;
@@ -45,7 +51,7 @@ const PARTS: [(&str, &str); 8] = [
     (
         "{whole}",
         "partition_key, version, epoch, row_epoch, state, generation, lease, pre_split_data, post_split_data, progress, reason, not_before, \
-         detected_at, changed_at, failures, seen_bytes, oldest_generation",
+         detected_at, changed_at, failures, seen_bytes, oldest_generation{, found_by}",
     ),
     (
         "{step}",
@@ -55,6 +61,18 @@ const PARTS: [(&str, &str); 8] = [
         "{watched}",
         "mode, late_writes, wide_bytes, target_bytes, max_buckets, shards, time_bucket_column, \
          time_bucket_width_seconds, accept_limit_seconds, quiet_for_seconds, filter",
+    ),
+];
+
+/// The placeholders for columns that an earlier schema lacks, and what replaces them if all such columns exist. Without
+/// them the statements say nothing of these columns.
+const LATER_PARTS: [(&str, &str); 4] = [
+    ("{, sealed}", ", seal, sealed_generation"),
+    ("{, found_by}", ", found_by"),
+    ("{, found_by = ?}", ", found_by = ?"),
+    (
+        "{, proof}",
+        ", horizon, proof, bucket_generation, bucket_number",
     ),
 ];
 
@@ -69,6 +87,8 @@ macro_rules! statements {
             $($(#[$comment])* pub(super) $name: PreparedStatement,)+
             /// Consistency level of every change.
             pub(super) commit: Consistency,
+            /// `None` if the schema lacks the columns of this version.
+            pub(super) later: Option<Later>,
         }
 
         impl Preparing<'_> {
@@ -76,23 +96,33 @@ macro_rules! statements {
                 Ok(Statements {
                     $($name: self.$prepare($text).await?,)+
                     commit: self.commit,
+                    later: self.later().await?,
                 })
             }
         }
     };
 }
 
+/// The statements that need the columns of this version.
+pub(super) struct Later {
+    pub(super) write_proof: PreparedStatement,
+    pub(super) seal: PreparedStatement,
+}
+
 statements! {
     shards: versions("SELECT DISTINCT keyspace_name, table_name, shard, version, epoch, epoch_version FROM \
         {keyspace}.wide_row WHERE keyspace_name = ? AND table_name = ? AND shard IN ?");
-    shard: versions(SHARD);
+    shard: urgent_versions(SHARD);
     /// Finishes LWTs in flight, on a quorum, before it answers.
     settled_shard: serial(SHARD);
     all_rows: rows("SELECT {row} FROM {keyspace}.wide_row WHERE {shard}");
     changed_rows: rows("SELECT {row} FROM {keyspace}.wide_row WHERE {shard} AND row_version > ? ALLOW FILTERING");
     /// Rows whose `not_before` has passed; the audit takes the completed ones.
     due_rows: rows("SELECT {row} FROM {keyspace}.wide_row WHERE {shard} AND not_before <= ? ALLOW FILTERING");
-    key: rows("SELECT version, epoch, row_version, row_epoch, state, generation, not_before, late_writes, unsettled_until FROM \
+    /// Keys that must not be guarded before a time that has not come.
+    unsettled: rows("SELECT partition_key, unsettled_until FROM {keyspace}.wide_row WHERE {shard} AND unsettled_until > ? \
+        ALLOW FILTERING");
+    key: urgent_rows("SELECT version, epoch, row_version, row_epoch, state, generation, not_before, late_writes, unsettled_until{, sealed} FROM \
         {keyspace}.wide_row WHERE {split}");
     split: rows("SELECT {whole} FROM {keyspace}.wide_row WHERE {split}");
     /// Every split of a shard with everything known about it, for people.
@@ -100,8 +130,8 @@ statements! {
     begin_shard: lwt("UPDATE {keyspace}.wide_row SET version = ?, epoch = 0, epoch_version = ? WHERE {shard} IF version = \
         null");
     detect: lwt("UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, changed_at = ?, oldest_generation = ?, \
-        seen_bytes = ? WHERE {split} IF version < ? AND epoch = ? AND generation = null");
-    again: lwt("UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, changed_at = ?, seen_bytes = ?, pre_split_data = null, \
+        seen_bytes = ?{, found_by = ?} WHERE {split} IF version < ? AND epoch = ? AND generation = null");
+    again: lwt("UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, changed_at = ?, seen_bytes = ?{, found_by = ?}, pre_split_data = null, \
         post_split_data = null, progress = null, reason = null, not_before = null, lease = null WHERE {split} IF version < ? AND epoch = ? AND generation = ? \
         AND state = ? AND row_version = ?");
     step: lwt("UPDATE {keyspace}.wide_row SET {step}, pre_split_data = ?, post_split_data = ?, reason = ?, \
@@ -133,8 +163,8 @@ statements! {
         first_clustering = ?, row_count = ?, byte_count = ? WHERE {layout} AND bucket = ? IF checksum = null");
     write_bucket: write("UPDATE {keyspace}.wide_row_layout SET split_table = ?, strategy = ?, bucket_count = ?, checksum = ?, \
         first_clustering = ?, row_count = ?, byte_count = ? WHERE {layout} AND bucket = ?");
-    /// LOCAL_QUORUM is enough: a layout is on a quorum of each data centre before its generation is completed.
-    read_layout: versions("SELECT split_table, strategy, bucket_count, checksum, first_clustering, row_count, byte_count FROM \
+    /// As near as versions: a layout is acknowledged like them before its generation is completed.
+    read_layout: urgent_versions("SELECT split_table, strategy, bucket_count, checksum, first_clustering, row_count, byte_count{, proof} FROM \
         {keyspace}.wide_row_layout WHERE {layout}");
     delete_layout: write("DELETE FROM {keyspace}.wide_row_layout WHERE {layout}");
     /// Followers need not notice it, so it moves no version.
@@ -169,6 +199,8 @@ statements! {
         AND dropped_at = null");
     set_dropped: lwt("UPDATE {keyspace}.split_table SET dropped_at = ? WHERE {made} IF table_id = ? AND unused_since = ? \
         AND dropped_at = null");
+    /// For a table that somebody dropped, replaced or truncated.
+    set_lost: lwt("UPDATE {keyspace}.split_table SET dropped_at = ? WHERE {made} IF table_id = ? AND dropped_at = null");
     /// For an original that is gone.
     forget_made: lwt("DELETE FROM {keyspace}.split_table WHERE {made} IF table_id = ? AND unused_since = ? AND dropped_at \
     = ? AND lease = null");
@@ -183,6 +215,8 @@ struct Preparing<'a> {
     session: &'a Session,
     keyspace: String,
     commit: Consistency,
+    urgent: ExecutionProfileHandle,
+    has_later: bool,
 }
 
 impl Statements {
@@ -190,7 +224,9 @@ impl Statements {
         let with = Preparing {
             session,
             commit: commit_consistency(session, keyspace).await?,
+            has_later: has_later(session, keyspace).await?,
             keyspace: quoted(keyspace),
+            urgent: urgent(session),
         };
         with.all().await
     }
@@ -200,10 +236,27 @@ impl Preparing<'_> {
     fn whole(&self, text: &str) -> String {
         let text = text.replace("{keyspace}", &self.keyspace);
         let put = |text: String, (name, part): (&str, &str)| text.replace(name, part);
-        PARTS.into_iter().fold(text, put)
+        let text = PARTS.into_iter().fold(text, put);
+        let later = LATER_PARTS
+            .into_iter()
+            .map(|(name, part)| (name, if self.has_later { part } else { "" }));
+        later.fold(text, put)
     }
 
-    /// Versions are read all the time, so within the data centre.
+    async fn later(&self) -> Result<Option<Later>, StoreError> {
+        if !self.has_later {
+            return Ok(None);
+        }
+        let write_proof = "UPDATE {keyspace}.wide_row_layout SET proof = ? WHERE {layout}";
+        let seal = "UPDATE {keyspace}.wide_row SET version = ?, row_version = ?, seal = ?, sealed_generation = ? WHERE {split} IF \
+            version < ? AND generation = ? AND lease = ? AND state IN ('VERIFYING', 'COMPLETED')";
+        Ok(Some(Later {
+            write_proof: self.write(write_proof).await?,
+            seal: self.lwt(seal).await?,
+        }))
+    }
+
+    /// Versions are read all the time, so within the data centre; `Store::nearby` says where that is not enough.
     async fn versions(&self, text: &str) -> Result<PreparedStatement, StoreError> {
         self.read(text, Consistency::LocalQuorum).await
     }
@@ -211,6 +264,20 @@ impl Preparing<'_> {
     /// Rows are read only when a version moved, so QUORUM is affordable.
     async fn rows(&self, text: &str) -> Result<PreparedStatement, StoreError> {
         self.read(text, Consistency::Quorum).await
+    }
+
+    /// The same where a client's read waits for it.
+    async fn urgent_versions(&self, text: &str) -> Result<PreparedStatement, StoreError> {
+        Ok(self.urgent(self.versions(text).await?))
+    }
+
+    async fn urgent_rows(&self, text: &str) -> Result<PreparedStatement, StoreError> {
+        Ok(self.urgent(self.rows(text).await?))
+    }
+
+    fn urgent(&self, mut statement: PreparedStatement) -> PreparedStatement {
+        statement.set_execution_profile_handle(Some(self.urgent.clone()));
+        statement
     }
 
     /// Finishes LWTs in flight, on a quorum, before it answers.
@@ -258,7 +325,21 @@ impl Preparing<'_> {
     }
 }
 
-/// A quorum in each data centre that holds the keyspace, because followers read at LOCAL_QUORUM.
+/// As the session's own profile, except that the next nodes are asked sooner: a node that hangs must not hold up every
+/// read that it would coordinate.
+fn urgent(session: &Session) -> ExecutionProfileHandle {
+    let policy = SimpleSpeculativeExecutionPolicy {
+        max_retry_count: NEXT_NODES_MAX,
+        retry_interval: NEXT_NODE_AFTER,
+    };
+    let usual = session.get_default_execution_profile_handle();
+    let urgent = usual
+        .pointee_to_builder()
+        .speculative_execution_policy(Some(Arc::new(policy)));
+    urgent.build().into_handle()
+}
+
+/// A quorum in each data centre that holds the keyspace, because followers read at LOCAL_QUORUM (but see `paxos`).
 async fn commit_consistency(session: &Session, keyspace: &str) -> Result<Consistency, StoreError> {
     let replication = replication(session, keyspace).await?;
     let data_centers = replication
@@ -270,6 +351,19 @@ async fn commit_consistency(session: &Session, keyspace: &str) -> Result<Consist
     } else {
         Consistency::Quorum
     })
+}
+
+/// Whether the tables have all columns of this version.
+async fn has_later(session: &Session, keyspace: &str) -> Result<bool, StoreError> {
+    let text = "SELECT table_name, column_name FROM system_schema.columns WHERE keyspace_name = ?";
+    let result = session.query_unpaged(text, (keyspace,)).await?;
+    let rows = result.into_rows_result().map_err(not_understood)?;
+    let mut missing: Vec<(&str, &str)> = LATER.to_vec();
+    for row in rows.rows::<(String, String)>().map_err(not_understood)? {
+        let (table, column) = row.map_err(not_understood)?;
+        missing.retain(|later| *later != (table.as_str(), column.as_str()));
+    }
+    Ok(missing.is_empty())
 }
 
 type Replication = std::collections::HashMap<String, String>;

@@ -1,6 +1,7 @@
 //! Changes of splits: each one LWT that also moves the shard's version.
 
 use futures::StreamExt;
+use scylla::serialize::value::SerializeValue;
 use scylla::value::{CqlTimestamp, MaybeUnset};
 
 use super::cas::{Answer, Ended, bind, change};
@@ -8,6 +9,7 @@ use super::columns::{PostSplitColumn, PreSplitColumn};
 use super::{KeyReading, Lease, ShardReading, SplitId, Store, StoreError, not_understood};
 use crate::schema::names::TableName;
 use crate::wide_row::clock::unix_millis;
+use crate::wide_row::layout::Layout;
 use crate::wide_row::names::{Generation, Version};
 use crate::wide_row::state::{INVALIDATED_FROM, RETIRED, State, Transition};
 
@@ -40,6 +42,8 @@ pub enum Detected {
 pub struct Found {
     /// Size of the scan that found it, if there was one.
     pub bytes: Option<i64>,
+    /// What drew attention to it; `None` leaves what is recorded.
+    pub by: Option<&'static str>,
     /// A person asked for it, so it does not wait for `not_before`.
     pub by_hand: bool,
 }
@@ -99,11 +103,20 @@ impl Store {
         })?;
         let values = |version: Version| {
             let state = State::Detected.as_str();
-            bind![
-                version.0, version.0, state, first.0, epoch, now, now, first.0, found.bytes;
-                place id;
-                version.0, epoch
-            ]
+            let mut values = bind![
+                version.0,
+                version.0,
+                state,
+                first.0,
+                epoch,
+                now,
+                now,
+                first.0,
+                found.bytes
+            ];
+            values.extend(self.found_by(found));
+            values.extend(bind![; place id; version.0, epoch]);
+            values
         };
         let repeatable = |answer: &Answer| {
             answer.int("epoch") == Some(epoch) && answer.int("generation").is_none()
@@ -131,11 +144,19 @@ impl Store {
         // A process that changed the row since it was read may have had a reason against another attempt.
         let row_version = Some(reading.row_version.0).filter(|version| *version > 0);
         let values = |version: Version| {
-            bind![
-                version.0, version.0, to, next.0, epoch, now, now, found.bytes;
-                place id;
-                version.0, epoch, last.0, from, row_version
-            ]
+            let mut values = bind![
+                version.0,
+                version.0,
+                to,
+                next.0,
+                epoch,
+                now,
+                now,
+                found.bytes
+            ];
+            values.extend(self.found_by(found));
+            values.extend(bind![; place id; version.0, epoch, last.0, from, row_version]);
+            values
         };
         let repeatable = |answer: &Answer| {
             answer.int("epoch") == Some(epoch)
@@ -151,6 +172,43 @@ impl Store {
             Ended::Applied(_) => Detected::New(next),
             Ended::Lost(_) => Detected::Known,
         })
+    }
+
+    /// The value of `found_by`, if the schema has it.
+    fn found_by(&self, found: Found) -> Option<Box<dyn SerializeValue + Send + Sync>> {
+        self.statements.later.as_ref()?;
+        Some(Box::new(MaybeUnset::from_option(found.by)))
+    }
+
+    /// Names the one layout of a generation that readers may use, once it is proven. `None`: the schema has no room for
+    /// a seal yet, and readers treat the generation as one of an earlier version.
+    pub async fn seal(
+        &self,
+        id: &SplitId,
+        lease: &Lease,
+        layout: &Layout,
+    ) -> Result<Option<Outcome>, StoreError> {
+        let (Some(later), Some(seal)) = (&self.statements.later, layout.seal()) else {
+            return Ok(None);
+        };
+        let generation = layout.generation.0;
+        let token = lease.token().to_owned();
+        let values = |version: Version| {
+            bind![
+                version.0, version.0, seal.0.to_vec(), generation;
+                place id;
+                version.0, generation, token.clone()
+            ]
+        };
+        let repeatable = |answer: &Answer| {
+            answer.int("generation") == Some(generation)
+                && answer.text("lease") == Some(token.as_str())
+                && matches!(answer.text("state"), Some("VERIFYING" | "COMPLETED"))
+        };
+        let _turn = self.turns.take(&id.table, id.shard).await;
+        let seen = lease.version();
+        let ended = change(&self.session, &later.seal, seen, values, repeatable).await?;
+        Ok(Some(ended.into()))
     }
 
     /// A worker's step, fenced by its lease. It is sent again if its outcome is unknown: if it had applied already, it

@@ -36,10 +36,8 @@ pub struct SeenTable {
 
 impl Store {
     pub async fn read_watched(&self) -> Result<Vec<WatchedRow>, StoreError> {
-        let result = self
-            .session
-            .execute_unpaged(&self.statements.read_watched, ())
-            .await?;
+        let statement = self.nearby(&self.statements.read_watched);
+        let result = self.session.execute_unpaged(&statement, ()).await?;
         let rows = result.into_rows_result().map_err(not_understood)?;
         let rows = rows.rows::<Row>().map_err(not_understood)?;
         rows.map(|row| Ok(row.map_err(not_understood)?.into()))
@@ -122,7 +120,8 @@ impl Store {
     }
 
     /// Moves a table to another number of shards, a power of two that it never had. Its splits are taken out of service
-    /// first, because they stay in the old shards.
+    /// first, because they stay in the old shards. Partitions that a hint may still change are left alone in the new
+    /// ones as well.
     pub async fn reshard(&self, row: &WatchedRow, shards: u32) -> Result<(), StoreError> {
         let table = &row.table;
         let there = self.read_shards(&table.name, shards).await?;
@@ -136,6 +135,9 @@ impl Store {
         // If the number of shards is invalid, no shard was ever used.
         if table.is_sound() {
             self.retire(&table.name, table.shards).await?;
+            // Before anything can be split there.
+            self.carry_unsettled(&table.name, (table.shards, shards))
+                .await?;
         }
         let (from, to) = (table.shards as i32, shards as i32);
         let values = bind![

@@ -211,7 +211,7 @@ fn parameters(question: &Question, page: usize, paging_state: Option<Vec<u8>>) -
     let (first, pages, then) = question.pages;
     Parameters {
         consistency: Some(question.consistency),
-        values: question.values.clone(),
+        values: question.values_of(page),
         names: question.names.clone(),
         skip_metadata: question.skip_metadata,
         page_size: if page <= pages { first } else { then },

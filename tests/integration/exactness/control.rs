@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use futures::StreamExt as _;
 use narrows::schema::bucket::Bucket;
 use narrows::schema::names::{PartitionKey, TableName};
+use narrows::watched::Mode;
 use narrows::wide_row::layout::{Layout, LayoutId};
 use narrows::wide_row::names::Generation;
 use narrows::wide_row::state::{PostSplitData, PreSplitData, Standing, State, Step, Transition};
@@ -31,6 +32,7 @@ const WANTED: &str = "the test wants it";
 /// Somebody asked for it.
 const BY_HAND: Found = Found {
     bytes: None,
+    by: Some("hand"),
     by_hand: true,
 };
 const WORKABLE: [State; 5] = [
@@ -117,6 +119,17 @@ impl Control {
         assert!(self.runtime.block_on(set).expect("answered"), "is watched");
     }
 
+    pub(crate) fn mode(&self, table: &TableName) -> Mode {
+        let rows = self.patiently(async || self.store.read_watched().await);
+        let row = rows.into_iter().find(|row| row.table.name == *table);
+        row.expect("it is watched").table.mode
+    }
+
+    pub(crate) fn set_mode(&self, table: &TableName, mode: Mode) {
+        let set = self.store.set_mode(table, mode);
+        assert!(self.runtime.block_on(set).expect("answered"), "is watched");
+    }
+
     /// All that is known of a split.
     pub(crate) fn split(&self, id: &SplitId) -> Option<Split> {
         self.patiently(async || self.store.read_split(id).await)
@@ -183,34 +196,43 @@ impl Control {
         }
     }
 
-    /// Writes the layout and puts the split into service.
-    pub(crate) fn complete(
-        &self,
-        id: &SplitId,
-        split_table: &str,
-        begun: &(Generation, Lease),
-        buckets: Vec<Bucket>,
-    ) {
+    /// Writes the proven layout and puts the split into service.
+    pub(crate) fn complete(&self, id: &SplitId, begun: &(Generation, Lease), layout: &Layout) {
+        let rows = layout.buckets.iter().map(|bucket| bucket.row_count as i64);
         let post = PostSplitData {
-            split_table: split_table.to_owned(),
-            strategy: STRATEGY.to_owned(),
-            target_event_buckets: buckets.len() as i32,
-            row_count: buckets.iter().map(|bucket| bucket.row_count as i64).sum(),
+            split_table: layout.split_table.clone(),
+            strategy: layout.strategy.clone(),
+            target_event_buckets: layout.buckets.len() as i32,
+            row_count: rows.sum(),
             ..PostSplitData::default()
         };
-        let layout = Layout {
-            table: id.table.clone(),
-            key: id.key.clone(),
-            generation: begun.0,
-            split_table: split_table.to_owned(),
-            strategy: STRATEGY.to_owned(),
-            buckets,
-        };
         self.runtime.block_on(async {
-            patience(async || self.store.write_layout(&layout).await).await;
+            patience(async || self.store.write_layout(layout).await).await;
             self.step(id, &begun.1, Step::Verify).await;
+            patience(async || self.store.write_proof(layout).await).await;
+            let sealed = patience(async || self.store.seal(id, &begun.1, layout).await).await;
+            assert!(matches!(sealed, Some(Outcome::Applied(_))), "{sealed:?}");
             self.step(id, &begun.1, Step::Complete(post)).await;
         });
+    }
+
+    /// A layout of these buckets, before it is proven.
+    pub(crate) fn unproven(
+        id: &SplitId,
+        generation: Generation,
+        split_table: &str,
+        buckets: Vec<Bucket>,
+    ) -> Layout {
+        let id = LayoutId {
+            table: id.table.clone(),
+            key: id.key.clone(),
+            generation,
+        };
+        Layout::new(id, split_table, STRATEGY, buckets)
+    }
+
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
     }
 
     async fn step(&self, id: &SplitId, lease: &Lease, step: Step) {

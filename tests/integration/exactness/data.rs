@@ -28,8 +28,6 @@ pub(crate) struct Model {
     pub(crate) inserts: Vec<(i64, i32)>,
     /// Write times of deletions of the row.
     pub(crate) deletes: Vec<i64>,
-    /// The TTL of every write, 0 for none.
-    pub(crate) ttls: Vec<i32>,
 }
 
 impl Model {
@@ -94,7 +92,6 @@ impl Writer<'_> {
             clustering,
             inserts: Vec::new(),
             deletes: Vec::new(),
-            ttls: Vec::new(),
         });
         let row = self.partition.rows.len() - 1;
         match random.below(10) {
@@ -105,7 +102,7 @@ impl Writer<'_> {
     }
 
     fn insert(&mut self, row: usize, percent: usize, random: &mut Random) {
-        let (timestamp, ttl) = (self.timestamp(random), self.ttl(row, true, random));
+        let (timestamp, ttl) = (self.timestamp(random), Self::ttl(random));
         self.partition.rows[row].inserts.push((timestamp, ttl));
         let columns: Vec<String> = self
             .schema
@@ -126,7 +123,7 @@ impl Writer<'_> {
     }
 
     fn update(&mut self, row: usize, random: &mut Random) {
-        let (timestamp, ttl) = (self.timestamp(random), self.ttl(row, false, random));
+        let (timestamp, ttl) = (self.timestamp(random), Self::ttl(random));
         let sets = self.schema.regular.iter().map(|column| match column.of {
             Type::Cells(_) => format!("{0} = {0} + ?", column.quoted()),
             _ => format!("{} = ?", column.quoted()),
@@ -156,25 +153,12 @@ impl Writer<'_> {
             .collect()
     }
 
-    /// A marker that expires lasts at least as long as every cell of its row. Where it does not, Cassandra's own answer
-    /// depends on what is flushed: of a column that is not selected it skips cells that are older than the marker, in
-    /// memtables and in files by different rules, and with the marker gone the row is there or not.
-    fn ttl(&mut self, row: usize, is_insert: bool, random: &mut Random) -> i32 {
-        let chosen = if random.one_in(5) {
-            *random.pick(&TTLS)
-        } else {
-            0
-        };
-        let row = &mut self.partition.rows[row];
-        let marker = row.inserts.iter().map(|(_, ttl)| *ttl).find(|ttl| *ttl > 0);
-        let outlived = |ttl: &i32| *ttl == 0 || *ttl > chosen;
-        let ttl = match marker {
-            Some(marker) if is_insert || chosen == 0 || chosen > marker => marker,
-            None if is_insert && row.ttls.iter().any(outlived) => 0,
-            _ => chosen,
-        };
-        row.ttls.push(ttl);
-        ttl
+    /// Any write may have one: a marker may expire before a cell of its row, and the other way round.
+    fn ttl(random: &mut Random) -> i32 {
+        match random.one_in(5) {
+            true => *random.pick(&TTLS),
+            false => 0,
+        }
     }
 
     fn key_of(&self, row: usize) -> Vec<Value> {

@@ -1,7 +1,8 @@
 //! A small splitter, independent of the real one: plain CQL, exact cells, boundaries anywhere. It is a second opinion.
 //!
 //! It proves every copy at once: the buckets, read one after the other, are the original with its write times and TTLs,
-//! now and after everything that can expire has expired.
+//! now and after everything that can expire has expired. Markers are copied only where a row outlives its cells, as a
+//! worker does, which cannot see others. What readers may rely on is verify's own finding.
 
 use narrows::schema::bucket::Bucket;
 use narrows::schema::names::TableName;
@@ -13,6 +14,7 @@ use super::data::{Partition, key_is, values};
 use super::schema::{Column, Schema, quoted};
 use super::types::Type;
 use super::wire::{Row, Wire};
+use crate::pipeline::verify::verify;
 use crate::support::random::Random;
 use crate::support::request::Value;
 use crate::support::response::Body;
@@ -75,8 +77,11 @@ impl Splitter<'_> {
         };
         let buckets = copier.copy_all(partition, begun.0, random);
         let count = buckets.len();
-        let table = split_table(self.schema);
-        self.control.complete(&id, &table, &begun, buckets);
+        let layout = Control::unproven(&id, begun.0, &split_table(self.schema), buckets);
+        let verified = verify(self.wire.node, self.schema, &layout, self.now);
+        let verified = self.control.block_on(verified).expect("the copy is equal");
+        let layout = layout.prove(verified.proof).expect("it is sound");
+        self.control.complete(&id, &begun, &layout);
         SplitHandle {
             id,
             generation: begun.0,
@@ -179,13 +184,18 @@ impl Copier<'_> {
             let model = model.clustering.iter().map(|value| Some(&value.bytes));
             model.eq(clustering.iter().map(Option::as_ref))
         });
-        if let Some((timestamp, ttl)) = model.expect("a row of ours").marker() {
-            self.write_marker(&key, timestamp, ttl);
-        }
         let columns = self.schema.regular.iter().enumerate();
         let mut cells: Vec<Cell> = columns
             .flat_map(|(column, of)| Cell::read(column, &of.of, &row[width + 3 * column..][..3]))
             .collect();
+        let outlives = |ttl: i32| {
+            let stays = cells.iter().any(|cell| cell.ttl == 0);
+            !stays && (ttl == 0 || cells.iter().all(|cell| cell.ttl < ttl))
+        };
+        let marker = model.expect("a row of ours").marker();
+        if let Some((timestamp, ttl)) = marker.filter(|(_, ttl)| outlives(*ttl)) {
+            self.write_marker(&key, timestamp, ttl);
+        }
         cells.sort_by_key(|cell| (cell.timestamp, cell.ttl));
         for group in cells.chunk_by(|one, other| one.is_written_with(other)) {
             self.write_cells(&key, group);
@@ -270,6 +280,7 @@ fn buckets(rows: &[Row], starts: &[usize], clustering: usize) -> Vec<Bucket> {
             },
             row_count: (end - start) as u64,
             byte_count: 1000,
+            home: None,
         })
         .collect()
 }

@@ -14,6 +14,7 @@ const WINDOW: usize = 64;
 pub(crate) type Row = Vec<Option<Vec<u8>>>;
 
 pub(crate) struct Wire {
+    pub(crate) node: SocketAddr,
     client: RawClient,
     under_way: usize,
 }
@@ -21,6 +22,7 @@ pub(crate) struct Wire {
 impl Wire {
     pub(crate) fn open(node: SocketAddr) -> Self {
         Self {
+            node,
             client: RawClient::connect(node, Codec::V5),
             under_way: 0,
         }

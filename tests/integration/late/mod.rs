@@ -9,6 +9,7 @@ mod keyspaces;
 mod kinds;
 mod on_its_way;
 mod proxies;
+mod split_tables;
 mod unknown;
 
 use narrows::wide_row::names::Generation;

@@ -199,6 +199,8 @@ fn our_own_state_is_invalid_to_cassandra() {
                     limit_left: None,
                     partition_limit_left: Some(7),
                     fingerprint: 1,
+                    table: Some(2),
+                    is_extended: false,
                 };
                 let parameters = Parameters {
                     page_size: Some(3),

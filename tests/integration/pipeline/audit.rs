@@ -7,7 +7,8 @@ use narrows::wide_row::state::State;
 use tokio::runtime::Builder;
 
 use super::world::{
-    Client, PLAIN, SPLIT_PATIENCE, World, days_ago, until_answered, until_completed,
+    Client, PLAIN, SPLIT_PATIENCE, World, days_ago, split_after_change, until_answered,
+    until_completed,
 };
 use crate::exactness::control::{Control, SHARDS};
 use crate::support::{Codec, eventually_within, single_cluster};
@@ -17,13 +18,6 @@ const WRITTEN: i32 = 1;
 const LEFT_ALONE: i32 = 2;
 const EQUAL: &str = "narrows_pipeline_audits_total{outcome=\"equal\"}";
 const DIFFERS: &str = "narrows_pipeline_audits_total{outcome=\"differs\"}";
-
-fn mode(control: &Control) -> Mode {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    let store = control.store();
-    let rows = runtime.expect("a runtime").block_on(store.read_watched());
-    rows.expect("readable").remove(0).table.mode
-}
 
 /// How many splits are to be compared at this time.
 fn count_due(world: &World, control: &Control, now: i64) -> usize {
@@ -35,7 +29,7 @@ fn count_due(world: &World, control: &Control, now: i64) -> usize {
 }
 
 #[test]
-fn a_write_around_the_proxies_is_found_and_the_table_served_no_more() {
+fn a_write_around_the_proxies_is_found_and_no_split_of_the_table_served_any_more() {
     let cluster = single_cluster();
     let mut world = World::create(&cluster, Codec::V5, 1, &[PLAIN]);
     let keys = [WRITTEN, LEFT_ALONE];
@@ -85,11 +79,19 @@ fn a_write_around_the_proxies_is_found_and_the_table_served_no_more() {
         "{reason}"
     );
     assert!(through.scan(&text) == expected);
-    assert_eq!(mode(&control), Mode::Detect);
+    let table = &ids[0].table;
+    assert_eq!(control.mode(table), Mode::Detect);
     let other = control.standing(&ids[1]).expect("a split");
-    assert!(other.is_in_service(), "it was not compared");
+    assert!(!other.is_in_service(), "nothing says that it is equal");
     let differences = proxy.metric("narrows_pipeline_verify_differences_total");
     assert_eq!(differences, 1);
+    // Once the table is served again, it is read from a new copy and from no other.
+    control.set_mode(table, Mode::Serve);
+    let again = split_after_change(&control, &ids[1]);
+    assert!(again > other.generation);
+    let text = world.select(LEFT_ALONE);
+    let expected = world.direct.scan(&text);
+    until_answered(&proxy, &mut through, &text, &expected);
 }
 
 /// With a late write through a proxy its split goes out of service first; whoever compares it at that moment finds a
@@ -120,5 +122,6 @@ fn a_split_that_went_out_of_service_meanwhile_demotes_nothing() {
     });
     let split = control.split(&id).expect("a split");
     assert_eq!(split.reason.as_deref(), Some("the test wants it"));
-    assert_eq!((mode(&control), proxy.metric(DIFFERS)), (Mode::Serve, 0));
+    let mode = control.mode(&id.table);
+    assert_eq!((mode, proxy.metric(DIFFERS)), (Mode::Serve, 0));
 }

@@ -5,7 +5,7 @@ use narrows::pipeline::verify::{Checked, Patience, Verification, Verified, Verif
 use narrows::schema::bucket::Bucket;
 use narrows::schema::names::{PartitionKey, TableName};
 use narrows::schema::{ColumnRow, TableSchema};
-use narrows::wide_row::layout::Layout;
+use narrows::wide_row::layout::{Layout, LayoutId};
 use narrows::wide_row::names::Generation;
 
 use crate::exactness::seconds_now;
@@ -230,15 +230,18 @@ impl World {
             },
             row_count: 1,
             byte_count: 1,
+            home: None,
         });
-        Layout {
-            table: TableName::new(&self.keyspace.name, "reading"),
-            key: key(),
-            generation: Generation(generation),
-            split_table: table.to_owned(),
-            strategy: "by hand".to_owned(),
-            buckets: buckets.collect(),
-        }
+        Layout::new(
+            LayoutId {
+                table: TableName::new(&self.keyspace.name, "reading"),
+                key: key(),
+                generation: Generation(generation),
+            },
+            table.to_owned(),
+            "by hand".to_owned(),
+            buckets.collect(),
+        )
     }
 
     pub(super) async fn verify(

@@ -9,7 +9,7 @@ use narrows::pipeline::verify::{
 use narrows::schema::bucket::Bucket;
 use narrows::schema::names::{PartitionKey, TableName};
 use narrows::schema::{ColumnRow, TableSchema};
-use narrows::wide_row::layout::Layout;
+use narrows::wide_row::layout::{Layout, LayoutId};
 use narrows::wide_row::names::Generation;
 use tokio::task::LocalSet;
 
@@ -133,15 +133,18 @@ impl World {
             },
             row_count: 1,
             byte_count: 1,
+            home: None,
         };
-        Layout {
-            table: TableName::new(&self.keyspace.name, "t"),
-            key: key.clone(),
-            generation: Generation(1),
-            split_table: "wide_t_1".to_owned(),
-            strategy: "by hand".to_owned(),
-            buckets: (0..BUCKETS).map(bucket).collect(),
-        }
+        Layout::new(
+            LayoutId {
+                table: TableName::new(&self.keyspace.name, "t"),
+                key: key.clone(),
+                generation: Generation(1),
+            },
+            "wide_t_1".to_owned(),
+            "by hand".to_owned(),
+            (0..BUCKETS).map(bucket).collect(),
+        )
     }
 }
 

@@ -17,7 +17,7 @@ mod replicas;
 mod rests;
 mod scans;
 mod survey;
-mod verify;
+pub(crate) mod verify;
 mod workers;
 pub(crate) mod world;
 

@@ -10,7 +10,7 @@ use narrows::protocol::types::Cursor;
 use narrows::schema::bucket::Bucket;
 use narrows::schema::names::{PartitionKey, TableName};
 use narrows::schema::{ColumnRow, TableSchema};
-use narrows::wide_row::layout::Layout;
+use narrows::wide_row::layout::{Layout, LayoutId};
 use narrows::wide_row::names::Generation;
 use tokio::task::LocalSet;
 
@@ -124,15 +124,18 @@ async fn verified(cluster: &Cluster, schema: &TableSchema) -> Result<Verified, V
         first: first.iter().map(|c| c.to_be_bytes().into()).collect(),
         row_count: 1,
         byte_count: 1,
+        home: None,
     };
-    let layout = Layout {
-        table: TableName::new(&schema.keyspace, &schema.table),
-        key: key.clone(),
-        generation: Generation(1),
-        split_table: format!("wide_{}_1", schema.table),
-        strategy: "by hand".to_owned(),
-        buckets: vec![bucket(&[]), bucket(&[MIDDLE])],
-    };
+    let layout = Layout::new(
+        LayoutId {
+            table: TableName::new(&schema.keyspace, &schema.table),
+            key: key.clone(),
+            generation: Generation(1),
+        },
+        format!("wide_{}_1", schema.table),
+        "by hand".to_owned(),
+        vec![bucket(&[]), bucket(&[MIDDLE])],
+    );
     let verification = Verification {
         requests: &requests(cluster.node()).await,
         schema,

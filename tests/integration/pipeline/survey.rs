@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::exactness::seconds_now;
 use narrows::pipeline::original::survey::{Counted, Survey, Surveyed};
-use narrows::pipeline::run::report::now_seconds;
 use narrows::schema::names::PartitionKey;
 use tokio::task::LocalSet;
 
@@ -29,7 +29,7 @@ fn insert(client: &mut RawClient, k: i32, rows: i32) {
 async fn survey(cluster: &Cluster, keyspace: &str) -> (BTreeMap<i32, u64>, usize, Counted) {
     let requests = requests(cluster.node()).await;
     let schema = schema(keyspace, "up", "asc");
-    let mut survey = Survey::new(&requests, &schema, WIDE, now_seconds());
+    let mut survey = Survey::new(&requests, &schema, WIDE, seconds_now());
     let (mut wide, mut unreadable) = (BTreeMap::new(), 0);
     while let Some(page) = survey.next().await.expect("readable") {
         for found in page {

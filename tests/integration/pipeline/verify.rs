@@ -1,12 +1,13 @@
 //! Verify on copies that are exact, or become so, and on tables of all kinds.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use narrows::pipeline::verify::{
     Checked, DifferenceKind, Patience, Verification, Verified, VerifyError,
 };
 use narrows::schema::{ColumnRow, TableSchema};
-use narrows::wide_row::layout::Layout;
+use narrows::wide_row::layout::{Layout, LayoutId};
 use narrows::wide_row::names::Generation;
 use tokio::task::LocalSet;
 
@@ -57,15 +58,17 @@ async fn pass_random_tables(cluster: &Cluster, since_5: bool) {
             schema: &schema,
             now,
         };
-        let layout = Layout {
-            table: split_id(&schema, &partition).table,
-            key: split_id(&schema, &partition).key,
-            generation: Generation(7),
-            split_table: split_table(&schema),
-            strategy: "random".to_owned(),
-            buckets: copier.copy_all(&partition, Generation(7), &mut random),
-        };
-        let verified = verify(cluster, &schema, &layout, now).await;
+        let layout = Layout::new(
+            LayoutId {
+                table: split_id(&schema, &partition).table,
+                key: split_id(&schema, &partition).key,
+                generation: Generation(7),
+            },
+            split_table(&schema),
+            "random".to_owned(),
+            copier.copy_all(&partition, Generation(7), &mut random),
+        );
+        let verified = verify(cluster.node(), &schema, &layout, now).await;
         let verified = verified.unwrap_or_else(|error| {
             panic!("{error}: round {round} of seed {seed}, {}", schema.create())
         });
@@ -79,8 +82,8 @@ fn count(partition: &Partition) -> u64 {
     partition.rows.len() as u64
 }
 
-async fn verify(
-    cluster: &Cluster,
+pub(crate) async fn verify(
+    node: SocketAddr,
     schema: &Schema,
     layout: &Layout,
     now: i32,
@@ -88,7 +91,7 @@ async fn verify(
     let described = described(schema);
     let run = async {
         let verification = Verification {
-            requests: &requests(cluster.node()).await,
+            requests: &requests(node).await,
             schema: &described,
             key: &layout.key,
             layout,

@@ -1,5 +1,7 @@
 //! The proxy's own connections for split reads, against real Cassandra.
 
+mod hedged;
+mod memory;
 mod outages;
 mod statements;
 
@@ -110,11 +112,22 @@ async fn read(
 /// Reads a row and checks that it is the one asked for.
 async fn check(pool: &Pool, prepared: &Arc<Prepared>, k: i32, route: &[SocketAddr]) {
     let reply = read(pool, prepared, k, route).await.expect("answered");
+    assert_row(&reply, k);
+}
+
+/// The same as a split read: another node is asked, too, if one is late.
+async fn check_hedged(pool: &Pool, prepared: &Arc<Prepared>, k: i32, route: &[SocketAddr]) {
+    let key = k.to_be_bytes();
+    let reply = pool.read(prepared, &reading(&key), route, PATIENCE).await;
+    assert_row(&reply.expect("answered"), k);
+}
+
+fn assert_row(reply: &SubReply, k: i32) {
     let expected = vec![
         Some(1_i32.to_be_bytes().to_vec()),
         Some(format!("row {k}").into_bytes()),
     ];
-    assert_eq!(rows(&reply), [expected], "{k}");
+    assert_eq!(rows(reply), [expected], "{k}");
 }
 
 async fn prepare(pool: &Pool, text: &str) -> Arc<Prepared> {

@@ -16,7 +16,7 @@ use narrows::known::cache::{Layouts, Tier, Timing};
 use narrows::known::shared_cache::{Fetched, SharedCache};
 use narrows::schema::bucket::Bucket;
 use narrows::schema::names::{PartitionKey, TableName};
-use narrows::wide_row::layout::{Layout, LayoutId};
+use narrows::wide_row::layout::{BucketProof, Layout, LayoutId, Proof};
 use narrows::wide_row::names::Generation;
 use tokio::runtime::{Builder, Handle, Runtime};
 
@@ -71,6 +71,7 @@ impl Proxy {
         let recorder = PrometheusBuilder::new().build_recorder();
         let (layouts, shared) = metrics::with_local_recorder(&recorder, || {
             let shared = SharedCache::new(settings, HOME.clone()).expect("right TLS files");
+            shared.set_scope(SCOPE);
             (
                 Layouts::with_timing(0, Some(shared.clone()), PATIENT),
                 shared,
@@ -97,14 +98,17 @@ impl Proxy {
     /// Where the layout was found; that it is the right one is asserted.
     fn look_up(&self, id: &LayoutId) -> Tier {
         let read_store = || async { Ok::<_, String>(Some(layout(id))) };
-        let found = self.runtime.block_on(self.layouts.get(id, read_store));
+        let seal = layout(id).seal();
+        let found = self.layouts.get(id, seal, read_store);
+        let found = self.runtime.block_on(found);
         let found = found.expect("the store always answers");
         assert_eq!(found.layout.as_deref(), Some(&layout(id)));
         found.tier
     }
 
     fn fetch(&self, id: &LayoutId) -> Fetched {
-        self.runtime.block_on(self.shared.get(id))
+        let seal = layout(id).seal().expect("proven");
+        self.runtime.block_on(self.shared.get(id, &seal))
     }
 
     /// How often the shared cache had this outcome.
@@ -124,6 +128,8 @@ impl Proxy {
     }
 }
 
+const SCOPE: &str = "Test Cluster/narrows";
+
 /// A layout that no other test uses.
 fn fresh_id() -> LayoutId {
     static GENERATION: AtomicI32 = AtomicI32::new(1);
@@ -139,23 +145,34 @@ fn layout(id: &LayoutId) -> Layout {
         first: first.iter().map(|value| (*value).into()).collect(),
         row_count: 10,
         byte_count: 1000,
+        home: None,
     };
-    Layout {
-        table: id.table.clone(),
-        key: id.key.clone(),
-        generation: id.generation,
-        split_table: "wide_by_sensor_1".into(),
-        strategy: "EventBucketPartitionSplitStrategy".into(),
-        buckets: vec![bucket(&[]), bucket(&[b"2024-01-01"])],
-    }
+    let buckets = vec![bucket(&[]), bucket(&[b"2024-01-01"])];
+    proven(Layout::new(id.clone(), "wide_by_sensor_1", "s", buckets))
+}
+
+/// The layout as verify would leave it.
+pub(crate) fn proven(layout: Layout) -> Layout {
+    let buckets = layout.buckets.iter().map(|bucket| BucketProof {
+        row_count: bucket.row_count,
+        first_expiry: None,
+        uneven_from: None,
+        checksum: [0; 16],
+    });
+    let proof = Proof {
+        as_of: 1,
+        anchors: Vec::new(),
+        buckets: buckets.collect(),
+    };
+    layout.prove(proof).expect("sound")
 }
 
 /// Waits until Redis holds the layout that a look-up left there.
 fn await_stored(redis: &Redis, id: &LayoutId) {
     let mut get = ::redis::cmd("GET");
-    get.arg(id.shared_key());
+    get.arg(id.shared_key(SCOPE));
     crate::support::eventually("redis holds the layout", || {
         let bytes: Option<Vec<u8>> = redis.run(&get);
-        (bytes? == layout(id).encode().ok()?).then_some(())
+        (bytes? == layout(id).encode()?).then_some(())
     });
 }

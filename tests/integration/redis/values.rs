@@ -4,7 +4,7 @@ use narrows::known::cache::Tier;
 use narrows::known::shared_cache::Fetched;
 use narrows::wide_row::layout::{LAYOUT_BYTES_MAX, LayoutError, LayoutId};
 
-use super::{Proxy, await_stored, fresh_id, layout, settings};
+use super::{Proxy, SCOPE, await_stored, fresh_id, layout, settings};
 use crate::support::redis::Redis;
 
 #[test]
@@ -22,7 +22,7 @@ fn what_one_proxy_read_the_others_find() {
     assert_eq!(other.shared("hit"), 1);
     assert_eq!(other.shared("miss"), 0);
     let mut ttl = ::redis::cmd("TTL");
-    let seconds: i64 = redis.run(ttl.arg(id.shared_key()));
+    let seconds: i64 = redis.run(ttl.arg(id.shared_key(SCOPE)));
     assert!((3000..=3600).contains(&seconds), "expires in {seconds} s");
 }
 
@@ -60,7 +60,7 @@ fn after_a_flush_layouts_come_from_the_store_and_are_shared_again() {
 fn is_ignored(value: Vec<u8>, id: &LayoutId, reason: LayoutError) {
     let redis = Redis::start();
     let proxy = Proxy::new(settings(redis.address));
-    let () = redis.run(::redis::cmd("SET").arg(id.shared_key()).arg(value));
+    let () = redis.run(::redis::cmd("SET").arg(id.shared_key(SCOPE)).arg(value));
     assert_eq!(proxy.fetch(id), Fetched::Ignored(reason));
     assert_eq!(proxy.look_up(id), Tier::Store);
     assert_eq!(proxy.shared("ignored"), 1);
@@ -81,7 +81,7 @@ fn a_damaged_layout_is_ignored() {
     let mut bytes = layout(&id).encode().expect("sound");
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
-    is_ignored(bytes, &id, LayoutError::Damaged);
+    is_ignored(bytes, &id, LayoutError::OtherSeal);
 }
 
 #[test]
@@ -89,21 +89,31 @@ fn a_cut_layout_is_ignored() {
     let id = fresh_id();
     let mut bytes = layout(&id).encode().expect("sound");
     bytes.pop();
-    is_ignored(bytes, &id, LayoutError::Damaged);
+    is_ignored(bytes, &id, LayoutError::OtherSeal);
 }
 
 #[test]
 fn the_layout_of_another_version_is_ignored() {
     let id = fresh_id();
     let mut bytes = layout(&id).encode().expect("sound");
-    bytes[3] = 2;
-    is_ignored(bytes, &id, LayoutError::OtherVersion(2));
+    bytes[3] = 3;
+    is_ignored(bytes, &id, LayoutError::OtherVersion(3));
 }
 
 #[test]
 fn the_layout_of_another_generation_is_ignored() {
     let foreign = layout(&fresh_id()).encode().expect("sound");
-    is_ignored(foreign, &fresh_id(), LayoutError::Foreign);
+    is_ignored(foreign, &fresh_id(), LayoutError::OtherSeal);
+}
+
+/// It would lose the rows between the two boundaries.
+#[test]
+fn a_well_formed_layout_with_other_boundaries_is_ignored() {
+    let id = fresh_id();
+    let mut lie = layout(&id).unproven();
+    lie.buckets[1].first[0] = Box::new(*b"2025-01-01");
+    let lie = super::proven(lie).encode().expect("sound");
+    is_ignored(lie, &id, LayoutError::OtherSeal);
 }
 
 #[test]
@@ -117,7 +127,11 @@ fn a_value_of_another_type_is_ignored() {
     let redis = Redis::start();
     let proxy = Proxy::new(settings(redis.address));
     let id = fresh_id();
-    let () = redis.run(::redis::cmd("RPUSH").arg(id.shared_key()).arg("element"));
+    let () = redis.run(
+        ::redis::cmd("RPUSH")
+            .arg(id.shared_key(SCOPE))
+            .arg("element"),
+    );
     assert_eq!(proxy.fetch(&id), Fetched::Ignored(LayoutError::NotALayout));
     assert_eq!(proxy.look_up(&id), Tier::Store);
     assert_eq!(proxy.shared("ignored"), 1);

@@ -3,9 +3,12 @@
 use super::world::{ANSWERED, FALLBACKS, World, await_served, await_unserved};
 use super::{Ask, CODECS, Clients, assert_same, state};
 use crate::exactness::wire::ALL;
+use crate::pipeline::world::replication;
 use crate::support::cluster::old_cluster;
 use crate::support::relay::Relay;
 use crate::support::{Codec, Proxy, eventually};
+
+const SKIPPED: &str = "narrows_validation_skipped_total";
 
 const READS: [&str; 5] = [
     "SELECT * FROM {} WHERE k = 1",
@@ -194,4 +197,29 @@ fn buckets_that_do_not_answer_in_time_are_answered_by_the_original() {
     let read = world.read_one(1);
     await_served(&world.proxy, &mut through, &read);
     assert_reads(&mut world, &mut through, &codecs);
+}
+
+#[test]
+fn a_control_keyspace_that_fails_is_soon_not_asked_and_the_original_answers() {
+    let mut world = split_world();
+    let mut through = Clients::new(world.proxy.address());
+    let read = world.read_one(1);
+    await_served(&world.proxy, &mut through, &read);
+    let replicate = |world: &World, replicas: usize| {
+        let (name, replication) = (&world.control_keyspace.name, replication(replicas));
+        let alter = format!("ALTER KEYSPACE {name} WITH replication = {{{replication}}}");
+        world.control_keyspace.run(&[&alter]);
+    };
+    // Nine replicas on three nodes have no quorum.
+    replicate(&world, 9);
+    eventually("the control keyspace is left alone", || {
+        read.once(&mut through);
+        (world.proxy.metric_sum(SKIPPED, "") > 0).then_some(())
+    });
+    let answered = world.proxy.metric(ANSWERED);
+    assert_reads(&mut world, &mut through, &CODECS);
+    assert_eq!(world.proxy.metric(ANSWERED), answered);
+    replicate(&world, world.cluster.nodes().len());
+    await_served(&world.proxy, &mut through, &read);
+    assert_reads(&mut world, &mut through, &CODECS);
 }

@@ -328,10 +328,12 @@ fn static_columns_reach_the_original(world: &mut World) {
         first: Vec::new(),
         row_count: 2,
         byte_count: 10,
+        home: None,
     };
-    world
-        .control
-        .complete(&id, "wide_pinned_1", &begun, vec![bucket]);
+    use crate::exactness::control::Control;
+    let layout = Control::unproven(&id, begun.0, "wide_pinned_1", vec![bucket]);
+    let layout = crate::redis::proven(layout);
+    world.control.complete(&id, &begun, &layout);
     eventually("the claim is known", || {
         (world.proxy.metric_sum("narrows_filter_keys", "") > known).then_some(())
     });

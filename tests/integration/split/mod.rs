@@ -1,15 +1,21 @@
 //! Reads of split partitions by name: every line of the table of what is rewritten, scans through changes, paging states
 //! that do not fit, faults, and splits taken out of service. Random reads are the oracle's, beside this.
 
+mod backlog;
 mod faults;
+mod hostile;
 mod invalidated;
+mod keyspaces;
 mod lines;
+mod many_keys;
 mod page_bytes;
+mod prepared;
 mod scan;
 mod scans;
 mod shapes;
 mod states;
 mod tables;
+mod warnings;
 mod world;
 mod written;
 

@@ -1,5 +1,6 @@
-//! Paging states that are somebody else's, damaged, or of another request: what Cassandra would say of its own, and
-//! a protocol error for ours. Never rows that were not asked for, and never a closed connection.
+//! Paging states that are somebody else's, of another request, or damaged: what Cassandra would say of its own, and a
+//! protocol error where ours are damaged or of another table. Never rows that were not asked for, and never a closed
+//! connection.
 
 use super::world::{ANSWERED, WENT_ON, World};
 use super::{Ask, CODECS, Clients, assert_same, state};
@@ -65,7 +66,9 @@ fn states_that_fit_go_on_and_others_never_give_wrong_rows() {
     native_states_mean_what_they_mean_to_cassandra(&mut world);
     damaged_states_are_refused(&mut world);
     states_of_a_later_format_are_refused(&mut world);
-    states_of_another_request_are_refused(&mut world);
+    states_of_another_request_go_on_as_cassandras_own_do(&mut world);
+    states_of_another_table_are_refused(&mut world);
+    states_of_the_first_format_mean_what_they_meant(&mut world);
 }
 
 fn native_states_mean_what_they_mean_to_cassandra(world: &mut World) {
@@ -153,7 +156,7 @@ fn states_of_a_later_format_are_refused(world: &mut World) {
     for codec in CODECS {
         let ask = select(world, codec, 1);
         let mut state = ours(world, &ask);
-        for format in [0, 2, 255] {
+        for format in [0, 3, 255] {
             state[FORMAT_AT] = format;
             let reply = ask.clone().behind(&state).once(&mut world.through);
             assert_protocol_error(&format!("{codec:?}, format {format}"), &reply);
@@ -162,65 +165,106 @@ fn states_of_a_later_format_are_refused(world: &mut World) {
     assert_alive(world);
 }
 
-fn states_of_another_request_are_refused(world: &mut World) {
+/// The requests that another page of the same table may be asked for with.
+fn others(world: &World) -> Vec<(&'static str, String, i32)> {
+    let texts = [
+        ("of other columns", "SELECT v FROM {} WHERE k = ?"),
+        (
+            "of another order",
+            "SELECT * FROM {} WHERE k = ? ORDER BY a DESC, b ASC",
+        ),
+        ("of another limit", "SELECT * FROM {} WHERE k = ? LIMIT 20"),
+        ("of another space", "SELECT *  FROM {} WHERE k = ?"),
+        ("of a count", "SELECT COUNT(*) FROM {} WHERE k = ?"),
+        (
+            "of what is forwarded",
+            "SELECT * FROM {} WHERE k = ? AND x = 1",
+        ),
+        ("of another bound", "SELECT * FROM {} WHERE k = ? AND a < 6"),
+        ("of several", "SELECT * FROM {} WHERE k IN (?, 2)"),
+    ];
+    let mut others = vec![
+        ("of other values", world.text(SELECT), 2),
+        ("of an unsplit partition", world.text(SELECT), 4),
+        ("of a partition without rows", world.text(SELECT), 5),
+    ];
+    others.extend(texts.map(|(name, text)| (name, world.text(text), 1)));
+    others
+}
+
+fn states_of_another_request_go_on_as_cassandras_own_do(world: &mut World) {
     for codec in CODECS {
-        let state = {
-            let ask = select(world, codec, 1);
-            ours(world, &ask)
-        };
-        let buckets = format!(
-            "SELECT * FROM {}.wide_events_1 WHERE k = ? AND narrows_generation = 1 AND narrows_bucket = 0",
-            world.keyspace.name
-        );
-        let others = [
-            ("of other values", world.text(SELECT), 2),
-            ("of an unsplit partition", world.text(SELECT), 4),
-            ("of a partition without rows", world.text(SELECT), 5),
-            (
-                "of other columns",
-                world.text("SELECT v FROM {} WHERE k = ?"),
-                1,
-            ),
-            (
-                "of another order",
-                world.text("SELECT * FROM {} WHERE k = ? ORDER BY a DESC, b ASC"),
-                1,
-            ),
-            (
-                "of another limit",
-                world.text("SELECT * FROM {} WHERE k = ? LIMIT 20"),
-                1,
-            ),
-            (
-                "of another space",
-                world.text("SELECT *  FROM {} WHERE k = ?"),
-                1,
-            ),
-            (
-                "of a count",
-                world.text("SELECT COUNT(*) FROM {} WHERE k = ?"),
-                1,
-            ),
-            (
-                "of what is forwarded",
-                world.text("SELECT * FROM {} WHERE k = ? AND x = 1"),
-                1,
-            ),
-            ("of another table", buckets, 1),
-        ];
-        for (name, text, key) in others {
+        let first = select(world, codec, 1);
+        let native = state_of(&first, &mut world.direct);
+        let ours = ours(world, &first);
+        let (went_on, answered) = (world.proxy.metric(WENT_ON), world.proxy.metric(ANSWERED));
+        let mut asked = 0;
+        for (name, text, key) in others(world) {
             for is_prepared in [false, true] {
                 let ask = Ask::new(codec, &text)
                     .with(&[Value::int(key)])
                     .paged(7)
-                    .prepared(is_prepared)
-                    .behind(&state);
-                let reply = ask.once(&mut world.through);
-                assert_protocol_error(&format!("{name} {ask:?}"), &reply);
+                    .prepared(is_prepared);
+                let direct = ask.clone().behind(&native).all(&mut world.direct);
+                let through = ask.clone().behind(&ours).all(&mut world.through);
+                assert_same(&format!("{name} {ask:?}"), &direct, &through);
+                asked += 1;
             }
+        }
+        // A node may have forgotten a statement, which is then executed twice.
+        let went_on = world.proxy.metric(WENT_ON) - went_on;
+        assert!(went_on >= asked, "{codec:?}: {went_on} of {asked}");
+        assert_eq!(world.proxy.metric(ANSWERED), answered, "{codec:?}");
+    }
+    assert_alive(world);
+}
+
+fn states_of_another_table_are_refused(world: &mut World) {
+    let buckets = format!(
+        "SELECT * FROM {}.wide_events_1 WHERE k = ? AND narrows_generation = 1 AND narrows_bucket = 0",
+        world.keyspace.name
+    );
+    for codec in CODECS {
+        let first = select(world, codec, 1);
+        let state = ours(world, &first);
+        for is_prepared in [false, true] {
+            let ask = Ask::new(codec, &buckets)
+                .with(&[Value::int(1)])
+                .paged(7)
+                .prepared(is_prepared)
+                .behind(&state);
+            assert_protocol_error(&format!("{ask:?}"), &ask.once(&mut world.through));
         }
     }
     assert_alive(world);
+}
+
+/// As a proxy of version 0.1 would have written the state: without the table, and with the mark as its rest.
+fn in_first_format(state: &[u8]) -> Vec<u8> {
+    const CHECKSUM_BYTES: usize = 8;
+    /// Behind the statement's fingerprint.
+    const TABLE_AT: usize = FORMAT_AT + 1 + 2 + 4 + 16 + 8;
+    let content = &state[..state.len() - CHECKSUM_BYTES];
+    let mut first = content[..TABLE_AT].to_vec();
+    first[FORMAT_AT] = 1;
+    // The scan is of one key: the length of none, then that of the mark.
+    first.extend_from_slice(&content[TABLE_AT + 8..TABLE_AT + 12]);
+    first.extend_from_slice(&content[TABLE_AT + 16..]);
+    let checksum = twox_hash::XxHash3_64::oneshot(&first);
+    first.extend_from_slice(&checksum.to_be_bytes());
+    first
+}
+
+fn states_of_the_first_format_mean_what_they_meant(world: &mut World) {
+    for codec in CODECS {
+        let ask = select(world, codec, 1);
+        let ours = ours(world, &ask);
+        let state = in_first_format(&ours);
+        let rest = ask.clone().behind(&state).all(&mut world.through);
+        assert_same("the rest", &ask.all(&mut world.direct)[1..], &rest);
+        let other = select(world, codec, 2).behind(&state);
+        assert_protocol_error("of other values", &other.once(&mut world.through));
+    }
 }
 
 fn a_state_goes_on_whatever_else_of_the_request_changes(world: &mut World) {

@@ -40,6 +40,8 @@ struct Options<'a> {
     settings: Settings,
     /// Of each text, at least; three times as many in the second half of a partition.
     text_bytes: usize,
+    /// The rows are on every node instead of one.
+    everywhere: bool,
 }
 
 /// Fields are dropped in this order: the proxy before the keyspaces.
@@ -124,6 +126,16 @@ impl World {
         Self::create(cluster, nodes, partitions, &Options::default())
     }
 
+    /// The same with rows on every node.
+    pub(super) fn everywhere(cluster: Cluster, partitions: &[(i32, i32)]) -> Self {
+        let nodes = cluster.nodes().to_vec();
+        let options = Options {
+            everywhere: true,
+            ..Options::default()
+        };
+        Self::create(cluster, &nodes, partitions, &options)
+    }
+
     fn create(
         cluster: Cluster,
         nodes: &[SocketAddr],
@@ -132,8 +144,9 @@ impl World {
     ) -> Self {
         let replicas = cluster.nodes().len();
         let everywhere = replication(replicas);
+        let of_rows = replication(if options.everywhere { replicas } else { 1 });
         let [keyspace, control_keyspace] =
-            Keyspace::with_control(&cluster, [&replication(1), &everywhere], &[]);
+            Keyspace::with_control(&cluster, [&of_rows, &everywhere], &[]);
         let schema = schema(&keyspace.name);
         let using = format!("USE {}", keyspace.name);
         let (create, buckets) = (schema.create(), splitter::create_split_table(&schema));
@@ -360,7 +373,6 @@ fn write(
             clustering: vec![datum(a), datum(b)],
             inserts: has_marker.then_some((written, ttl)).into_iter().collect(),
             deletes: Vec::new(),
-            ttls: Vec::new(),
         });
     }
     wire.settle();

@@ -1,7 +1,12 @@
 //! Followers learn of every change, and of what happens half-way.
 
+use std::sync::Arc;
+
+use narrows::known::retire::Retirer;
+use narrows::known::slot::StoreSlot;
+use narrows::wide_row::clock::unix_millis;
 use narrows::wide_row::names::Version;
-use narrows::wide_row::store::SplitId;
+use narrows::wide_row::store::{Detected, Found, Left, SplitId};
 
 use super::control::{Control, FIRST_SHARD, SHARDS, key_in_cql, split, table, watched_table};
 use super::knowing::{Knowing, eventually};
@@ -151,4 +156,44 @@ async fn a_table_moves_to_more_shards_and_leaves_its_splits_behind() {
     complete(&control.store, &moved).await;
     knowing.polled().await;
     assert!(knowing.might_be_split(&moved));
+}
+
+#[tokio::test]
+async fn a_partition_that_is_left_alone_stays_so_in_other_shards() {
+    let cluster = control_cluster();
+    let control = Control::create(&cluster).await;
+    let store = &control.store;
+    let until = unix_millis() + 3_600_000;
+    let (early, late, past) = (split("early"), split("late"), split("past"));
+    for (id, until) in [(&early, until), (&past, 1000)] {
+        let left = store.leave_until(id, until, "the test wants it").await;
+        assert!(matches!(left, Ok(Left::Alone(_))), "{left:?}");
+    }
+    let knowing = Knowing::start(&control, None).await;
+    // Who has not learnt of the move goes on with this.
+    let watched = knowing.watched();
+    let row = store.read_watched().await.expect("read").remove(0);
+    store.reshard(&row, 32).await.expect("moved");
+    let moved = |id: &SplitId| SplitId::new(table(), id.key.clone(), 32);
+    let unsettled = async |id: &SplitId| {
+        let reading = store.read_key(&moved(id)).await.expect("read");
+        reading.unsettled_until
+    };
+    assert_eq!(unsettled(&early).await, Some(until));
+    assert_eq!(unsettled(&past).await, None, "its time has come");
+    let by_hand = Found {
+        by_hand: true,
+        ..Found::default()
+    };
+    let detected = store.detect(&moved(&early), by_hand).await;
+    assert_eq!(detected.expect("read"), Detected::NotYet);
+    let left = store.leave_until(&early, until, "the test wants it").await;
+    assert_eq!(left.expect("read"), Left::Retired);
+    // A write of unknown outcome that began before the move.
+    let slot = Arc::new(StoreSlot::default());
+    slot.set(control.store.clone());
+    let retirer = Retirer::new(slot, tokio::runtime::Handle::current());
+    let left = retirer.leave_alone(&watched, vec![late.key.clone()]).await;
+    left.expect("left alone");
+    assert!(unsettled(&late).await.is_some());
 }

@@ -83,7 +83,11 @@ impl Knowing {
         loop {
             match self.find_once(id).await {
                 LookupAnswer::Doubt(Doubt::Validation | Doubt::Key)
-                    if std::time::Instant::now() < deadline => {}
+                    if std::time::Instant::now() < deadline =>
+                {
+                    // A shard that failed too often is left alone for a while.
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
                 standing => return standing,
             }
         }

@@ -1,44 +1,62 @@
 //! Is it split? Never answered with what was so before the question.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use narrows::known::lookup::{Doubt, LookupAnswer};
 use narrows::schema::bucket::Bucket;
-use narrows::wide_row::layout::Layout;
+use narrows::wide_row::layout::{Layout, LayoutId};
 use narrows::wide_row::names::Generation;
-use narrows::wide_row::store::{Found, Outcome, SplitId};
+use narrows::wide_row::state::State;
+use narrows::wide_row::store::{Found, Leased, Outcome, SplitId};
+use scylla::statement::Consistency;
 
 use super::control::{Control, key_in_cql, split};
 use super::knowing::Knowing;
 use super::store::{complete, detect, standing};
+use crate::redis::proven;
 use crate::support::cluster::{dc_cluster, old_cluster};
-use crate::support::{cluster, control_cluster};
+use crate::support::{PATIENCE, cluster, control_cluster};
+
+const LEASE: Duration = Duration::from_secs(60);
 
 fn layout(id: &SplitId, generation: Generation) -> Layout {
     let bucket = |first: &[&[u8]]| Bucket {
         first: first.iter().map(|value| (*value).into()).collect(),
         row_count: 10,
         byte_count: 1000,
+        home: None,
     };
-    Layout {
-        table: id.table.clone(),
-        key: id.key.clone(),
-        generation,
-        split_table: "wide_orders_1".to_owned(),
-        strategy: "EventBucketPartitionSplitStrategy".to_owned(),
-        buckets: vec![
+    Layout::new(
+        LayoutId {
+            table: id.table.clone(),
+            key: id.key.clone(),
+            generation,
+        },
+        "wide_orders_1".to_owned(),
+        "EventBucketPartitionSplitStrategy".to_owned(),
+        vec![
             bucket(&[]),
             bucket(&[b"2026", b""]),
             bucket(&[b"2027", b"x"]),
         ],
-    }
+    )
 }
 
 /// Completes the next generation, with its layout.
 pub(crate) async fn serve(control: &Control, id: &SplitId) -> Layout {
     complete(&control.store, id).await;
     let layout = layout(id, standing(&control.store, id).await.generation);
-    control.store.write_layout(&layout).await.expect("written");
+    let (store, layout) = (&control.store, proven(layout));
+    store.write_layout(&layout).await.expect("written");
+    store.write_proof(&layout).await.expect("written");
+    let lease = store.acquire(id, "test", LEASE, &[State::Completed]).await;
+    let Ok(Leased::Held(lease)) = lease else {
+        panic!("no lease: {lease:?}");
+    };
+    let sealed = store.seal(id, &lease, &layout).await.expect("answered");
+    assert!(matches!(sealed, Some(Outcome::Applied(_))), "{sealed:?}");
+    store.release(id, &lease).await.expect("released");
     layout
 }
 
@@ -107,6 +125,20 @@ async fn the_same_on_cassandra_4_1() {
 async fn the_same_over_two_data_centers() {
     let both = "'class': 'NetworkTopologyStrategy', 'dc1': 1, 'dc2': 1";
     live(&Control::replicated(&dc_cluster(), both).await).await;
+}
+
+#[tokio::test]
+async fn versions_are_read_nearby_once_every_node_has_said_that_it_runs_paxos_v1() {
+    let both = "'class': 'NetworkTopologyStrategy', 'dc1': 1, 'dc2': 1";
+    let control = Control::replicated(&dc_cluster(), both).await;
+    let deadline = std::time::Instant::now() + PATIENCE;
+    // The driver may not be connected to all nodes at first.
+    while control.store.nearby_consistency() != Consistency::LocalQuorum {
+        assert!(std::time::Instant::now() < deadline, "never proven");
+        control.store.prove_paxos().await;
+    }
+    let one = Control::create(&control_cluster()).await;
+    assert_eq!(one.store.nearby_consistency(), Consistency::LocalQuorum);
 }
 
 #[tokio::test]

@@ -6,12 +6,12 @@ use std::time::Duration;
 use narrows::config::RedisSettings;
 use narrows::known::lookup::LookupAnswer;
 use narrows::known::shared_cache::SharedCache;
-use narrows::wide_row::layout::LayoutId;
 use tokio::runtime::Handle;
 
 use super::control::{Control, split};
 use super::knowing::{Knowing, eventually};
 use super::lookup::{invalidate, serve};
+use crate::redis::proven;
 use crate::support::redis::Redis;
 use crate::support::{PATIENCE, control_cluster};
 
@@ -31,11 +31,12 @@ fn settings(redis: &Redis) -> RedisSettings {
 /// A proxy that remembers nothing yet: it asks Redis, then Cassandra.
 async fn cold(control: &Control, redis: &Redis) -> Knowing {
     let shared = SharedCache::new(settings(redis), Handle::current()).expect("no TLS");
+    shared.set_scope(control.store.scope());
     Knowing::start(control, Some(shared)).await
 }
 
-fn stored(redis: &Redis, id: &LayoutId) -> Option<Vec<u8>> {
-    redis.run(redis::cmd("GET").arg(id.shared_key()))
+fn stored(redis: &Redis, key: &str) -> Option<Vec<u8>> {
+    redis.run(redis::cmd("GET").arg(key))
 }
 
 #[tokio::test]
@@ -45,22 +46,27 @@ async fn whatever_redis_does_the_layout_is_right() {
     let mut redis = Redis::start();
     let id = split("shared");
     let layout = serve(&control, &id).await;
-    let (key, right) = (layout.id(), LookupAnswer::Split(Arc::new(layout.clone())));
+    let key = layout.id().shared_key(control.store.scope());
+    let right = LookupAnswer::Split(Arc::new(layout.clone()));
     assert_eq!(cold(&control, &redis).await.find(&id).await, right);
     eventually("the first proxy shares it", || {
         stored(&redis, &key).is_some()
     })
     .await;
     assert_eq!(cold(&control, &redis).await.find(&id).await, right);
-    // Garbage, a later version's bytes, and another partition's layout.
+    // Garbage, a later version's bytes, another partition's layout, and a lie.
     let mut later = layout.encode().expect("it is sound");
     later[3] = 99;
-    let mut other = layout.clone();
+    let mut other = layout.clone().unproven();
     other.split_table = "wide_orders_9".to_owned();
     other.key = split("another").key;
-    let other = other.encode().expect("it is sound");
-    for lie in [b"garbage".to_vec(), later, other] {
-        redis.run::<()>(redis::cmd("SET").arg(key.shared_key()).arg(&lie));
+    let other = proven(other).encode().expect("it is sound");
+    // A layout of this very generation with another boundary: reads would miss the rows between the two.
+    let mut moved = layout.clone().unproven();
+    moved.buckets[2].first[0] = Box::new(*b"2028");
+    let moved = proven(moved).encode().expect("it is sound");
+    for lie in [b"garbage".to_vec(), later, other, moved] {
+        redis.run::<()>(redis::cmd("SET").arg(&key).arg(&lie));
         assert_eq!(cold(&control, &redis).await.find(&id).await, right);
     }
     redis.run::<()>(&redis::cmd("FLUSHALL"));

@@ -12,7 +12,7 @@ use narrows::schema::names::{PartitionKey, TableName};
 use narrows::wide_row::clock::unix_millis;
 use narrows::wide_row::layout::{Layout, LayoutId};
 use narrows::wide_row::names::Generation;
-use narrows::wide_row::store::{Detected, Found, MadeTable, SplitId, Store};
+use narrows::wide_row::store::{Detected, Found, MadeTable, SplitId, SplitTables, Store};
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
@@ -116,24 +116,20 @@ impl World {
 
     pub(super) async fn write_layout(&self, generation: Generation, split_table: &str) -> LayoutId {
         let id = self.id();
-        let layout = Layout {
-            table: id.table.clone(),
-            key: id.key.clone(),
-            generation,
-            split_table: split_table.to_owned(),
-            strategy: "by hand".to_owned(),
-            buckets: vec![Bucket {
-                first: Vec::new(),
-                row_count: 1,
-                byte_count: 1,
-            }],
+        let bucket = Bucket {
+            first: Vec::new(),
+            row_count: 1,
+            byte_count: 1,
+            home: None,
         };
-        self.store().write_layout(&layout).await.expect("written");
-        LayoutId {
+        let id = LayoutId {
             table: id.table,
             key: id.key,
             generation,
-        }
+        };
+        let layout = Layout::new(id.clone(), split_table, "by hand", vec![bucket]);
+        self.store().write_layout(&layout).await.expect("written");
+        id
     }
 }
 
@@ -302,17 +298,74 @@ async fn what_a_person_made_is_never_dropped() {
     assert_eq!(world.split_table().await, "wide_t_1");
     assert_eq!((world.look(0).await, world.look(25).await), (0, 0));
     assert!(world.exists("wide_t_1").await);
-    // It takes the place of one that was ours, mark and all.
+    // What is dropped is not used again, whoever made it; nor what takes the place of one that was ours, mark and all.
     world.run("DROP TABLE {}.wide_t_1").await;
-    assert_eq!(world.split_table().await, "wide_t_1");
+    assert_eq!(world.split_table().await, "wide_t_2");
     assert_eq!(world.look(0).await, 0);
-    world.run("DROP TABLE {}.wide_t_1").await;
+    world.run("DROP TABLE {}.wide_t_2").await;
+    let create = create.replace("wide_t_1", "wide_t_2");
     world
         .run(&format!("{create} WITH comment = 'Narrows: buckets of t'"))
         .await;
     assert_eq!(world.look(25).await, 0);
-    assert!(world.exists("wide_t_1").await);
-    assert_eq!(world.split_table().await, "wide_t_2");
+    assert!(world.exists("wide_t_2").await);
+    assert_eq!(world.split_table().await, "wide_t_3");
+}
+
+#[tokio::test]
+async fn tables_that_were_dropped_replaced_or_truncated_are_found_and_given_up() {
+    for cluster in [control_cluster(), old_cluster()] {
+        let world = World::create(&cluster).await;
+        let (store, table) = (world.store(), world.table("t"));
+        let look = async || store.read_split_tables(&table).await.expect("looked at");
+        assert_eq!(look().await, SplitTables::default());
+        assert_eq!(world.split_table().await, "wide_t_1");
+        // A user's own, which only has such a name.
+        world
+            .run("CREATE TABLE {}.wide_t_7 (k int PRIMARY KEY, narrows_generation int, narrows_bucket int)")
+            .await;
+        let found = look().await;
+        assert_eq!(found.names, BTreeSet::from(["wide_t_1".to_owned()]));
+        assert!(found.lost.is_empty() && found.in_use.contains_key("wide_t_1"));
+        let first = found.in_use["wide_t_1"];
+        world.run("DROP TABLE {}.wide_t_1").await;
+        let found = look().await;
+        assert!(found.names.is_empty() && found.in_use.is_empty());
+        assert_eq!(found.lost.get("wide_t_1"), Some(&first));
+        // And made anew.
+        world
+            .run(
+                "CREATE TABLE {}.wide_t_1 (k int, c int, v text, narrows_generation int, narrows_bucket int, \
+                 PRIMARY KEY ((k, narrows_generation, narrows_bucket), c))",
+            )
+            .await;
+        let found = look().await;
+        assert_eq!(found.lost.get("wide_t_1"), Some(&first));
+        assert_eq!(found.names.len(), 1);
+        store
+            .give_up_lost(&table, "wide_t_1", first)
+            .await
+            .expect("given up");
+        let found = look().await;
+        assert!(found.lost.is_empty() && found.in_use.is_empty());
+        assert_eq!(found.names.len(), 1, "clients still leave it alone");
+        assert_eq!(world.split_table().await, "wide_t_2");
+        // One that is not recorded: a person made it, and nobody has used it yet.
+        world
+            .run(
+                "CREATE TABLE {}.wide_t_3 (k int, c int, v text, narrows_generation int, narrows_bucket int, \
+                 PRIMARY KEY ((k, narrows_generation, narrows_bucket), c))",
+            )
+            .await;
+        let third = look().await.in_use["wide_t_3"];
+        store
+            .give_up_lost(&table, "wide_t_3", third)
+            .await
+            .expect("given up");
+        let in_use: Vec<String> = look().await.in_use.into_keys().collect();
+        assert_eq!(in_use, ["wide_t_2"]);
+        assert!(world.exists("wide_t_3").await);
+    }
 }
 
 #[tokio::test]

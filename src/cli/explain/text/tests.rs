@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::cli::format::WIDTH;
 use crate::schema::{ClusteringColumn, Column, CqlType, TableSchema};
+use crate::wide_row::layout::LayoutId;
 
 fn schema() -> Arc<TableSchema> {
     let column = |name: &str, cql_type| Column {
@@ -35,15 +36,18 @@ fn layout(key: &Key) -> Layout {
         },
         row_count: 10,
         byte_count: 3 << 20,
+        home: None,
     };
-    Layout {
-        table: TableName::new("plant", "reading"),
-        key: key.key.clone(),
-        generation: Generation(3),
-        split_table: "wide_reading_1".to_owned(),
-        strategy: "by_rows".to_owned(),
-        buckets: (0..4).map(bucket).collect(),
-    }
+    Layout::new(
+        LayoutId {
+            table: TableName::new("plant", "reading"),
+            key: key.key.clone(),
+            generation: Generation(3),
+        },
+        "wide_reading_1".to_owned(),
+        "by_rows".to_owned(),
+        (0..4).map(bucket).collect(),
+    )
 }
 
 /// The statement's partitions, each in the standing that is made for it.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::cli::control::tests::partition;
 use crate::cli::splits::stage::tests::{progressing, split};
+use crate::wide_row::layout::LayoutId;
 use crate::wide_row::names::Generation;
 
 const NOW: i64 = 1_700_000_100_000;
@@ -13,15 +14,18 @@ fn layout(sizes: &[u64]) -> Layout {
         first: Vec::new(),
         row_count: bytes >> 10,
         byte_count: *bytes,
+        home: None,
     };
-    Layout {
-        table: partition.row.table.name.clone(),
-        key: partition.key,
-        generation: Generation(216_345_678),
-        split_table: "wide_reading_1".to_owned(),
-        strategy: "EventBucketPartitionSplitStrategy".to_owned(),
-        buckets: sizes.iter().map(bucket).collect(),
-    }
+    Layout::new(
+        LayoutId {
+            table: partition.row.table.name.clone(),
+            key: partition.key,
+            generation: Generation(216_345_678),
+        },
+        "wide_reading_1".to_owned(),
+        "EventBucketPartitionSplitStrategy".to_owned(),
+        sizes.iter().map(bucket).collect(),
+    )
 }
 
 #[test]

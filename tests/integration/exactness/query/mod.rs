@@ -40,9 +40,23 @@ pub(crate) struct Question {
     /// Means nothing to a SELECT, and must not be in its way.
     pub(crate) timestamp: Option<i64>,
     pub(crate) serial_consistency: Option<u16>,
+    /// The value that is another one from the second page on.
+    pub(crate) changing: Option<usize>,
 }
 
 impl Question {
+    /// The values of a page, counted from 1.
+    pub(crate) fn values_of(&self, page: usize) -> Vec<Value> {
+        let mut values = self.values.clone();
+        let changing = self.changing.filter(|_| page > 1);
+        if let Some(Value::Bytes(value)) = changing.and_then(|at| values.get_mut(at))
+            && let Some(last) = value.last_mut()
+        {
+            *last ^= 1;
+        }
+        values
+    }
+
     pub(crate) fn is_serial(&self) -> bool {
         matches!(self.consistency, SERIAL | LOCAL_SERIAL)
     }
@@ -127,6 +141,7 @@ pub(crate) fn question(subject: &Subject<'_>, random: &mut Random) -> Question {
         serial_consistency: random
             .one_in(10)
             .then_some(*random.pick(&[SERIAL, LOCAL_SERIAL])),
+        changing: random.one_in(12).then(|| random.below(values.len().max(1))),
         values,
     }
 }
@@ -169,7 +184,8 @@ fn now(codec: Codec, now: i32, random: &mut Random) -> Option<i32> {
     if codec.version < 5 || random.one_in(3) {
         return None;
     }
-    Some(now + random.pick(&[0, 1, DAY - 1, DAY, 3 * DAY, 31 * DAY]))
+    let seconds = [-DAY, -100, -1, 0, 1, DAY - 1, DAY, 3 * DAY, 31 * DAY];
+    Some(now + random.pick(&seconds))
 }
 
 impl<'a> Writing<'a, '_> {
