@@ -24,17 +24,15 @@ pub enum Touches {
 }
 
 impl Touches {
-    /// Whether a table that it writes is named without its keyspace.
+    /// Whether a table that it reads or writes is named without its keyspace.
     pub fn has_short_names(&self) -> bool {
         let is_short = |name: &Name| name.keyspace.is_none();
         match self {
             Self::Writes(names) => names.iter().any(is_short),
-            Self::Changes(_, name) => is_short(name),
-            Self::Nothing
-            | Self::Reads(_)
-            | Self::Configures(_)
-            | Self::DropsKeyspace(_)
-            | Self::WritesAnything => false,
+            Self::Reads(name) | Self::Changes(_, name) => is_short(name),
+            Self::Nothing | Self::Configures(_) | Self::DropsKeyspace(_) | Self::WritesAnything => {
+                false
+            }
         }
     }
 }
