@@ -172,7 +172,7 @@ pub async fn apply(
 }
 
 /// Adds the columns and fields that the objects of an earlier version lack. A role that may not is told so once; the
-/// process works without them if it can.
+/// process works without them if it can. If anything else is wrong, nothing is altered.
 async fn add_lacking(
     session: &Session,
     keyspace: &str,
@@ -183,7 +183,12 @@ async fn add_lacking(
         .into_iter()
         .filter(|statement| existing.has(&statement.object))
         .collect();
-    for difference in differences(&existed, existing) {
+    let found = differences(&existed, existing);
+    // Such a table was made by somebody else. A person must look at it first.
+    if found.iter().any(|difference| difference.lacks.is_none()) {
+        return Ok(());
+    }
+    for difference in found {
         let (Some(object), Some(lacks)) = (&difference.object, &difference.lacks) else {
             continue;
         };
@@ -233,11 +238,11 @@ async fn add(
     };
     // Another process may have added it first.
     let now = existing::read(session, keyspace).await?;
-    let lacking = differences(&statements(keyspace, None), &now);
-    let still = lacking.iter().any(|difference| {
+    let is_this = |difference: &Difference| {
         difference.object.as_deref() == Some(object) && difference.lacks.as_ref() == Some(lacks)
-    });
-    match lacking.iter().find(|_| still) {
+    };
+    let found = differences(&statements(keyspace, None), &now);
+    match found.into_iter().find(is_this) {
         None => Ok(()),
         Some(difference) => Err(SchemaError::Create {
             object: format!("column {} of {object}", lacks.name),
