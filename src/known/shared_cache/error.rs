@@ -14,7 +14,7 @@ pub enum SharedCacheError {
     Tls(String),
     #[error("the login was refused")]
     Login,
-    #[error("the user may not use getrange or set on narrows:v1:layout:*")]
+    #[error("the user may not use getrange or set on narrows:v2:*")]
     NotAllowed,
     #[error("no answer in time")]
     Timeout,

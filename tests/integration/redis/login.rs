@@ -59,7 +59,7 @@ fn a_password_alone_is_that_of_the_default_user() {
 fn an_acl_user_needs_two_commands_on_our_keys_and_nothing_else() {
     let redis = Redis::start_with(&format!(
         "user default off\n\
-         user narrows on >{PASSWORD} ~narrows:v1:layout:* +getrange +set\n\
+         user narrows on >{PASSWORD} ~narrows:v2:* +getrange +set\n\
          user elsewhere on >{PASSWORD} ~other:* +getrange +set"
     ));
     works(with_login(&redis, Some("narrows"), Some(PASSWORD)));
