@@ -7,8 +7,7 @@ use narrows::known::lookup::{Doubt, LookupAnswer};
 use narrows::schema::bucket::Bucket;
 use narrows::wide_row::layout::{Layout, LayoutId};
 use narrows::wide_row::names::Generation;
-use narrows::wide_row::state::State;
-use narrows::wide_row::store::{Found, Leased, Outcome, SplitId};
+use narrows::wide_row::store::{Found, Outcome, SplitId};
 use scylla::statement::Consistency;
 
 use super::control::{Control, key_in_cql, split};
@@ -17,8 +16,6 @@ use super::store::{complete, detect, standing};
 use crate::redis::proven;
 use crate::support::cluster::{dc_cluster, old_cluster};
 use crate::support::{PATIENCE, cluster, control_cluster};
-
-const LEASE: Duration = Duration::from_secs(60);
 
 fn layout(id: &SplitId, generation: Generation) -> Layout {
     let bucket = |first: &[&[u8]]| Bucket {
@@ -45,15 +42,11 @@ fn layout(id: &SplitId, generation: Generation) -> Layout {
 
 /// Completes the next generation, with its layout.
 pub(crate) async fn serve(control: &Control, id: &SplitId) -> Layout {
-    complete(&control.store, id).await;
+    let lease = complete(&control.store, id).await;
     let layout = layout(id, standing(&control.store, id).await.generation);
     let (store, layout) = (&control.store, proven(layout));
     store.write_layout(&layout).await.expect("written");
     store.write_proof(&layout).await.expect("written");
-    let lease = store.acquire(id, "test", LEASE, &[State::Completed]).await;
-    let Ok(Leased::Held(lease)) = lease else {
-        panic!("no lease: {lease:?}");
-    };
     let sealed = store.seal(id, &lease, &layout).await.expect("answered");
     assert!(matches!(sealed, Some(Outcome::Applied(_))), "{sealed:?}");
     store.release(id, &lease).await.expect("released");
