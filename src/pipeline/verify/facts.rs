@@ -7,7 +7,7 @@ use crate::schema::TableSchema;
 use crate::wide_row::layout::{BucketProof, Proof};
 
 /// Stands for a cell that never expires, and for "never".
-const NEVER: i64 = i64::MAX;
+pub(super) const NEVER: i64 = i64::MAX;
 
 /// The facts about all rows so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -27,6 +27,16 @@ struct BucketFacts {
 /// The second in which a column of a row loses its last cell; `None` if it has none.
 type End = Option<i64>;
 
+/// What a row is like that has cells in some columns only, all of which end together. Nothing in it tells whether a
+/// read of the other columns finds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Lacking {
+    /// The places of the columns without cells.
+    pub(super) columns: Vec<usize>,
+    /// When its cells end.
+    pub(super) until: i64,
+}
+
 impl Facts {
     pub(super) fn begin_bucket(&mut self) {
         self.buckets.push(BucketFacts {
@@ -36,34 +46,45 @@ impl Facts {
         });
     }
 
-    /// Adds a row, read at the second `at`, by the TTLs of the cells of each of its columns.
-    pub(super) fn add_row(&mut self, columns: &[Vec<Option<i32>>], at: i64) {
+    /// Adds a row, read at the second `at`, by the TTLs of the cells of each of its columns. What is returned must be
+    /// looked into.
+    pub(super) fn add_row(&mut self, columns: &[Vec<Option<i32>>], at: i64) -> Option<Lacking> {
         let second = |ttl: &Option<i32>| ttl.map_or(NEVER, |ttl| at.saturating_add(ttl.into()));
         let ends: Vec<End> = columns
             .iter()
             .map(|cells| cells.iter().map(second).max())
             .collect();
         let first = columns.iter().flatten().map(second).min();
-        self.add(&ends, first.unwrap_or(NEVER), at);
+        self.add(&ends, first.unwrap_or(NEVER), at)
     }
 
     /// Adds a row by the end of each of its columns, and the second in which the first of its cells expires.
-    fn add(&mut self, ends: &[End], first_expiry: i64, at: i64) {
-        let Some(bucket) = self.buckets.last_mut() else {
-            return;
-        };
+    fn add(&mut self, ends: &[End], first_expiry: i64, at: i64) -> Option<Lacking> {
+        let bucket = self.buckets.last_mut()?;
         bucket.row_count += 1;
         bucket.first_expiry = bucket.first_expiry.min(first_expiry);
         self.anchors.resize(ends.len(), true);
         // A row without cells is there by its marker alone, for every read alike.
-        let Some(last) = ends.iter().flatten().max() else {
-            return;
-        };
+        let until = *ends.iter().flatten().max()?;
         for (anchor, end) in self.anchors.iter_mut().zip(ends) {
-            if end.as_ref() != Some(last) {
-                *anchor = false;
-                bucket.uneven_from = bucket.uneven_from.min(end.unwrap_or(at));
-            }
+            *anchor &= *end == Some(until);
+        }
+        let ends_together = ends.iter().flatten().all(|end| *end == until);
+        if ends_together {
+            let columns = (0..ends.len()).filter(|column| ends[*column].is_none());
+            let columns: Vec<usize> = columns.collect();
+            return (!columns.is_empty()).then_some(Lacking { columns, until });
+        }
+        let sooner = ends.iter().filter(|end| **end != Some(until));
+        let from = sooner.map(|end| end.unwrap_or(at)).min();
+        self.uneven(from.unwrap_or(NEVER));
+        None
+    }
+
+    /// From this second on, rows of the present bucket may be hidden from some reads of the original.
+    pub(super) fn uneven(&mut self, from: i64) {
+        if let Some(bucket) = self.buckets.last_mut() {
+            bucket.uneven_from = bucket.uneven_from.min(from);
         }
     }
 
@@ -168,9 +189,23 @@ mod tests {
     }
 
     #[test]
-    fn a_column_that_was_never_there_makes_it_uneven_at_once() {
-        let facts = facts(&[&[None, Some(NEVER)], &[None, None]]);
+    fn a_column_that_was_never_there_must_be_looked_into() {
+        let mut facts = facts(&[&[None, None]]);
+        assert_eq!(facts.anchors, [true, true]);
+        let lacking = facts.add(&[None, Some(NEVER)], NEVER, NOW);
+        let (columns, until) = (vec![0], NEVER);
+        assert_eq!(lacking, Some(Lacking { columns, until }));
         assert_eq!(facts.anchors, [false, true]);
+        assert_eq!(facts.buckets[0].uneven_from, NEVER);
+        facts.uneven(3_000);
+        facts.uneven(NEVER);
+        assert_eq!(facts.buckets[0].uneven_from, 3_000);
+    }
+
+    #[test]
+    fn a_column_that_was_never_there_makes_a_row_of_mixed_lives_uneven_at_once() {
+        let facts = facts(&[&[None, Some(2_000), Some(NEVER)]]);
+        assert_eq!(facts.anchors, [false, false, true]);
         assert_eq!(facts.buckets[0].uneven_from, NOW);
     }
 

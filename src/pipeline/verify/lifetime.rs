@@ -6,14 +6,12 @@
 //! gone does not come back later, so these moments say everything.
 
 use std::collections::HashSet;
-use std::rc::Rc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use futures::try_join;
 
-use super::reader::{Ask, Reader, Selection, Side};
-use super::restriction::Restriction;
-use super::row::{Key, RowAt};
+use super::presence::{Placed, Presence};
+use super::reader::{Reader, Selection, Side};
 use super::{Difference, DifferenceKind, VerifyError};
 
 /// The last second of Cassandra 4.1, which counts seconds in a signed int. Nothing expires later there, nor on 5.0 in
@@ -24,18 +22,13 @@ const FAR: u32 = i32::MAX.cast_unsigned();
 /// answers correctly.
 const FARTHEST: u32 = u32::MAX - 1;
 
-/// Maximum number of concurrent reads of single rows, and of short runs of rows.
+/// Maximum number of concurrent reads of short runs of rows.
 const CONCURRENCY: usize = 16;
-const PAGE_ROWS: i32 = 2000;
-/// If no more than one row in this many is wanted, the rows are read one by one.
-const SPARSE: usize = 8;
 
 /// A row whose cells, if it has any, all expire.
 #[derive(Debug)]
 pub(super) struct Mortal {
-    pub(super) key: Key,
-    /// Its place among the rows that are checked together.
-    pub(super) place: usize,
+    pub(super) placed: Placed,
     pub(super) has_cells: bool,
     /// When its last cell expires; if it has none, when it was read.
     pub(super) until: u32,
@@ -55,7 +48,7 @@ impl Lifetimes<'_, '_> {
         let (eternal, late) = self.divide(far, FARTHEST).await?;
         self.check_ends(near, 0, FAR).await?;
         self.check_ends(late, FAR, FARTHEST).await?;
-        Ok(eternal.iter().map(|row| row.place).collect())
+        Ok(eternal.iter().map(|row| row.placed.place).collect())
     }
 
     /// Checks rows that are gone at `end`: whether they end with their cells, and if not, when.
@@ -132,77 +125,17 @@ impl Lifetimes<'_, '_> {
         rows: &[&Mortal],
         at: u32,
     ) -> Result<Vec<bool>, VerifyError> {
-        let Some(ranges) = self.ranges(rows) else {
-            return self.visible_one_by_one(side, rows, at).await;
-        };
-        match self.keys(side, &ranges, at).await {
-            Ok(found) => Ok(rows.iter().map(|row| found.contains(&row.key)).collect()),
-            // There may be too much to read between these rows, while each of them has been read before.
-            Err(error) if error.is_about_size() => self.visible_one_by_one(side, rows, at).await,
-            Err(error) => Err(error),
+        let rows: Vec<&Placed> = rows.iter().map(|row| &row.placed).collect();
+        self.presence(side, at).of(&rows).await
+    }
+
+    fn presence(&self, side: Side, at: u32) -> Presence<'_, '_> {
+        Presence {
+            reader: self.reader,
+            side,
+            selection: Selection::Keys,
+            at,
         }
-    }
-
-    /// The reads that find all of these rows and few others; `None` if the rows should be read one by one.
-    fn ranges(&self, rows: &[&Mortal]) -> Option<Vec<Restriction>> {
-        let clustering = &self.reader.schema().clustering;
-        let (first, last) = (rows.first()?, rows.last()?);
-        let span = last.place.saturating_sub(first.place);
-        // Rows between two keys take up to this many reads.
-        if rows.len() < 2 * clustering.len() || span / rows.len() >= SPARSE {
-            return None;
-        }
-        Restriction::between(clustering, &first.key, &last.key)
-    }
-
-    async fn visible_one_by_one(
-        &self,
-        side: Side,
-        rows: &[&Mortal],
-        at: u32,
-    ) -> Result<Vec<bool>, VerifyError> {
-        let keys: Vec<&Key> = rows.iter().map(|row| &row.key).collect();
-        let reads = stream::iter(keys).map(|key| self.is_there(side, key, at));
-        reads.buffered(CONCURRENCY).try_collect().await
-    }
-
-    async fn is_there(&self, side: Side, key: &Key, at: u32) -> Result<bool, VerifyError> {
-        let row = self.reader.row(side, Selection::Keys, key, at).await?;
-        Ok(row.is_some())
-    }
-
-    async fn keys(
-        &self,
-        side: Side,
-        ranges: &[Restriction],
-        at: u32,
-    ) -> Result<HashSet<Key>, VerifyError> {
-        let columns = self.reader.schema().clustering.len();
-        let mut found = HashSet::new();
-        for range in ranges {
-            let mut paging_state: Option<Vec<u8>> = None;
-            loop {
-                let ask = Ask {
-                    side,
-                    selection: Selection::Keys,
-                    restriction: range,
-                    at,
-                    page_size: PAGE_ROWS,
-                    paging_state: paging_state.as_deref(),
-                    bytes: 0,
-                };
-                let block = Rc::new(self.reader.page(ask).await?);
-                for row in (0..block.row_count()).filter_map(|index| block.row(index)) {
-                    let row = RowAt::read(&row, columns).map(|row| row.owned_key());
-                    found.insert(row.ok_or(VerifyError::NotUnderstood)?);
-                }
-                paging_state = block.paging_state.clone();
-                if paging_state.is_none() {
-                    break;
-                }
-            }
-        }
-        Ok(found)
     }
 
     /// Whether the row is there, once both sides agree. If the moment has passed meanwhile, the row is read at the
@@ -212,10 +145,10 @@ impl Lifetimes<'_, '_> {
         for wait in self.reader.verification.patience.reread {
             tokio::time::sleep_until(began + wait).await;
             let at = at.max(self.reader.later());
-            let (original, copy) = try_join!(
-                self.is_there(Side::Original, &row.key, at),
-                self.is_there(Side::Bucket(self.bucket), &row.key, at),
-            )?;
+            let original = self.presence(Side::Original, at);
+            let copy = self.presence(Side::Bucket(self.bucket), at);
+            let key = &row.placed.key;
+            let (original, copy) = try_join!(original.of_one(key), copy.of_one(key))?;
             if original == copy {
                 return Ok(copy);
             }
@@ -224,7 +157,7 @@ impl Lifetimes<'_, '_> {
             bucket: self.bucket,
             kind: DifferenceKind::Marker,
             column: None,
-            key: row.key.clone(),
+            key: row.placed.key.clone(),
         }))
     }
 }

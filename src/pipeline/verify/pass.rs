@@ -7,7 +7,10 @@ use tokio::time::Instant;
 
 use super::checksum::Checksums;
 use super::compare::compare;
+use super::facts::Lacking;
+use super::gaps::Gap;
 use super::lifetime::{Lifetimes, Mortal};
+use super::presence::Placed;
 use super::reader::{Reader, Selection, Side};
 use super::row::{Key, Row, RowAt};
 use super::stream::Stream;
@@ -34,6 +37,7 @@ struct Chunk {
     row_count: usize,
     cell_count: usize,
     mortals: Vec<Mortal>,
+    gaps: Vec<Gap>,
 }
 
 /// What comes next on the two sides.
@@ -262,11 +266,11 @@ impl<'r, 'a> Pass<'r, 'a> {
         let columns = columns.ok_or(VerifyError::NotUnderstood)?;
         let ttls = columns.concat();
         self.checksums.add(&row, &ttls, at.into());
-        self.found.facts.add_row(&columns, at.into());
+        let lacking = self.found.facts.add_row(&columns, at.into());
         self.found.row_count += 1;
         self.found.cell_count += ttls.len() as u64;
         self.found.byte_count += row.byte_count() as u64;
-        self.chunk.add(&row, &ttls, at);
+        self.chunk.add(&row, &ttls, lacking, at);
         if self.chunk.row_count >= CHUNK_ROWS || self.chunk.cell_count >= CHUNK_CELLS {
             self.check_lifetimes(bucket).await?;
         }
@@ -279,12 +283,14 @@ impl<'r, 'a> Pass<'r, 'a> {
             let reader = self.reader;
             let lifetimes = Lifetimes { reader, bucket };
             let eternal = lifetimes.check(&chunk.mortals).await?;
-            let is_mortal = |row: &&Mortal| !row.has_cells && !eternal.contains(&row.place);
+            let is_mortal = |row: &&Mortal| !row.has_cells && !eternal.contains(&row.placed.place);
             // When such a marker ends was found to be equal, but is not known here.
             if let Some(row) = chunk.mortals.iter().find(is_mortal) {
                 self.found.facts.expires(row.until.into());
             }
         }
+        let uneven_from = self.reader.uneven_from(&chunk.gaps).await?;
+        self.found.facts.uneven(uneven_from);
         if let Some(last) = self.last.take() {
             self.found.last = self.read(&last)?.owned_key();
         }
@@ -309,12 +315,20 @@ fn beginning(reader: &Reader<'_>) -> Checked {
 
 impl Chunk {
     /// A row with a cell that never expires is there for ever on both sides, whatever its marker is.
-    fn add(&mut self, row: &Row<'_>, ttls: &[Option<i32>], at: u32) {
+    fn add(&mut self, row: &Row<'_>, ttls: &[Option<i32>], lacking: Option<Lacking>, at: u32) {
+        let place = self.row_count;
+        let placed = || Placed {
+            key: row.owned_key(),
+            place,
+        };
+        if let Some(lacking) = lacking {
+            let placed = placed();
+            self.gaps.push(Gap { placed, lacking });
+        }
         if ttls.iter().all(Option::is_some) {
             let longest = ttls.iter().flatten().max().copied().unwrap_or(0);
             self.mortals.push(Mortal {
-                key: row.owned_key(),
-                place: self.row_count,
+                placed: placed(),
                 has_cells: !ttls.is_empty(),
                 until: at.saturating_add_signed(longest),
             });

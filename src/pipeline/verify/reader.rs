@@ -12,9 +12,9 @@ use super::restriction::Restriction;
 use super::row::{Block, Key, RowAt};
 use super::{Verification, VerifyError};
 use crate::protocol::types::Value;
-use crate::schema::TableSchema;
 use crate::schema::bucket::{BUCKET, GENERATION};
 use crate::schema::names::PartitionKey;
+use crate::schema::{Column, TableSchema};
 use crate::statement::quoted;
 use crate::upstream::pool::{PoolError, SubRead};
 
@@ -35,6 +35,8 @@ pub(super) enum Side {
 pub(super) enum Selection {
     /// Clustering values, and each regular column with its write time and TTL.
     Cells,
+    /// The same of one regular column, by its place in the schema.
+    Column(usize),
     /// Clustering values alone.
     Keys,
 }
@@ -158,11 +160,9 @@ impl<'a> Reader<'a> {
         let schema = self.schema();
         let clustering = schema.clustering.iter();
         let mut columns: Vec<String> = clustering.map(|one| quoted(&one.column.name)).collect();
-        if ask.selection == Selection::Cells {
-            for column in &schema.regulars {
-                let name = quoted(&column.name);
-                columns.push(format!("{name}, WRITETIME({name}), TTL({name})"));
-            }
+        for column in self.regulars(ask.selection) {
+            let name = quoted(&column.name);
+            columns.push(format!("{name}, WRITETIME({name}), TTL({name})"));
         }
         let keys = schema.partition_key.iter().map(|one| quoted(&one.name));
         let mut keys: Vec<String> = keys.map(|name| format!("{name} = ?")).collect();
@@ -192,12 +192,17 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn column_count(&self, selection: Selection) -> usize {
-        let schema = self.schema();
+    fn regulars(&self, selection: Selection) -> &'a [Column] {
+        let regulars = &self.schema().regulars;
         match selection {
-            Selection::Keys => schema.clustering.len(),
-            Selection::Cells => schema.clustering.len() + 3 * schema.regulars.len(),
+            Selection::Keys => &[],
+            Selection::Column(place) => regulars.get(place..=place).unwrap_or_default(),
+            Selection::Cells => regulars,
         }
+    }
+
+    fn column_count(&self, selection: Selection) -> usize {
+        self.schema().clustering.len() + 3 * self.regulars(selection).len()
     }
 }
 

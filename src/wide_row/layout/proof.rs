@@ -17,8 +17,8 @@ pub struct BucketProof {
     pub row_count: u64,
     /// The first second in which a cell or a row marker expires, if any does.
     pub first_expiry: Option<i64>,
-    /// The first second in which a row has lost one column, or never had it, while another lives on. From then on the
-    /// original may hide the row from reads that do not select the living column, and the copy does not.
+    /// The first second in which the original may hide a row, which has lost one column or never had it, from reads
+    /// that do not select a column that lives on. The copy does not hide it.
     pub uneven_from: Option<i64>,
     /// Of its rows; equal for the original and the copy.
     pub checksum: [u8; 16],
