@@ -376,8 +376,14 @@ impl Retirer {
     /// The cluster's hint window, or Cassandra's default if it cannot be read.
     async fn hint_window(&self) -> Duration {
         let read = async || self.store.get()?.read_patience().await;
-        let patience = self.patience.get_or_try_init(read).await;
-        patience.copied().unwrap_or_default().hint_window
+        match self.patience.get_or_try_init(read).await {
+            Ok(patience) => patience.hint_window,
+            Err(error) => {
+                let hint_window = ClusterPatience::default().hint_window;
+                tracing::warn!(%error, ?hint_window, "the cluster's hint window cannot be read; using Cassandra's default");
+                hint_window
+            }
+        }
     }
 }
 

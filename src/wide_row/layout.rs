@@ -88,7 +88,7 @@ pub struct Layout {
     /// The value of the first clustering column at which the original takes over. `None`: the buckets hold all rows.
     pub horizon: Option<Box<[u8]>>,
     /// Set once the buckets are proven, by a version that records that.
-    proven: Option<Proven>,
+    proven: Option<Box<Proven>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -332,7 +332,11 @@ fn what_is_collected_is_kept_once() {
                 taken.len() == 1 && is_whole(&taken[0]),
                 "{framing:?} {chunk}"
             );
-            assert_eq!(messages(&out, framing), [next.clone()], "{framing:?}");
+            assert_eq!(
+                messages(&out, framing),
+                std::slice::from_ref(&next),
+                "{framing:?}"
+            );
         }
     }
 }

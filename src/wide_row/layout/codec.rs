@@ -36,7 +36,7 @@ impl Layout {
         let unproven = self.unproven();
         let seal = sealed(&unproven.body(&proof));
         Ok(Self {
-            proven: Some(Proven { proof, seal }),
+            proven: Some(Box::new(Proven { proof, seal })),
             ..unproven
         })
     }
@@ -188,7 +188,7 @@ impl<'a> Reader<'a> {
         };
         let proof = self.proof()?;
         let is_sound = self.0.is_empty() && layout.is_sound() && proof.fits(layout.buckets.len());
-        layout.proven = Some(Proven { proof, seal });
+        layout.proven = Some(Box::new(Proven { proof, seal }));
         is_sound.then_some(layout)
     }
 

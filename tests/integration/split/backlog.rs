@@ -86,7 +86,11 @@ fn more_scans_than_the_proxy_holds_go_on_at_the_original() {
                 }
                 for reply in &replies {
                     let what = format!("{codec:?}, prepared {is_prepared}, {}", reply.stream);
-                    assert_same(&what, std::slice::from_ref(&expected), &[reply.clone()]);
+                    assert_same(
+                        &what,
+                        std::slice::from_ref(&expected),
+                        std::slice::from_ref(reply),
+                    );
                 }
                 (world.proxy.metric(WENT_ON) > before).then_some(())
             });

@@ -23,7 +23,8 @@ use crate::support::{Codec, RawClient, cluster_alone, opcode};
 #[ignore = "make hostile runs it"]
 fn every_check_holds() {
     let mut checks = Checks::default();
-    let parts: [(&str, fn(&mut Checks)); 4] = [
+    type Part = (&'static str, fn(&mut Checks));
+    let parts: [Part; 4] = [
         ("300 scans on one connection", many_scans),
         ("clients that never read", clients_that_never_read),
         ("a slow reader", a_slow_reader),

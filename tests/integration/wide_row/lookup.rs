@@ -1,7 +1,6 @@
 //! Is it split? Never answered with what was so before the question.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use narrows::known::lookup::{Doubt, LookupAnswer};
 use narrows::schema::bucket::Bucket;
