@@ -148,9 +148,12 @@ impl SplitMetrics {
 
     pub(super) fn count(&self, fallback: Fallback) {
         self.fallbacks[fallback.index()].increment(1);
+        if let Fallback::Form(reason) = fallback {
+            self.count_form(reason);
+        }
     }
 
-    /// A SELECT of a watched table with a form that no split ever answers.
+    /// A SELECT of a watched table that no split answers because of what it asks.
     pub(super) fn count_form(&self, reason: Reason) {
         self.not_rewritten[reason as usize].increment(1);
     }

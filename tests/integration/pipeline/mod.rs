@@ -10,6 +10,8 @@ mod differs;
 mod end_to_end;
 mod ends;
 mod expiry;
+mod later_seconds;
+mod markers;
 mod planted;
 mod random_kills;
 mod refused;
