@@ -5,10 +5,14 @@ set -u
 missing=0
 say() { echo "missing: $1" >&2; missing=1; }
 
+install() {
+    command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] || return 1
+    { apt-get update -qq && apt-get install -y -qq --no-install-recommends "$1"; } >&2
+}
+
 # The tests start their own; the package's service is not wanted.
 install_redis() {
-    command -v apt-get >/dev/null && [ "$(id -u)" = 0 ] || return 1
-    { apt-get update -qq && apt-get install -y -qq --no-install-recommends redis-server; } >&2 || return 1
+    install redis-server || return 1
     if [ -d /run/systemd/system ]; then systemctl disable --now redis-server >&2; fi
 }
 
@@ -24,6 +28,8 @@ command -v python3 >/dev/null || say "Python 3.11: install the packages python3 
 command -v openssl >/dev/null || say "openssl: install the package openssl"
 command -v curl >/dev/null || say "curl: install the package curl"
 command -v redis-server >/dev/null || install_redis || say "redis-server 6 or newer: install the package redis-server"
+faketime=(/usr/lib/*/faketime/libfaketimeMT.so.1)
+[ -e "${faketime[0]}" ] || install libfaketime || say "libfaketime: install the package libfaketime"
 if [ "${1:-}" = drivers ]; then
     command -v go >/dev/null || say "Go 1.24 or newer: install it from go.dev or your distribution"
     command -v npm >/dev/null || say "Node.js 18 or newer with npm: install the packages nodejs and npm"

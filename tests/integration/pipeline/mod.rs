@@ -4,6 +4,7 @@ mod again;
 mod alter;
 mod audit;
 mod cleanup;
+mod clocks;
 mod copies;
 mod crash;
 mod differs;

@@ -175,6 +175,24 @@ impl Builder {
         self
     }
 
+    /// Its clock is so many seconds ahead of everybody's, or behind.
+    pub(crate) fn with_clock_off_by(mut self, seconds: i32) -> Self {
+        let library = fs::read_dir("/usr/lib")
+            .expect("a directory")
+            .filter_map(|entry| Some(entry.ok()?.path().join("faketime/libfaketimeMT.so.1")))
+            .find(|path| path.exists())
+            .expect("the package libfaketime is installed");
+        let library = library.to_string_lossy().into_owned();
+        let more = [
+            ("LD_PRELOAD", library),
+            ("FAKETIME", format!("{seconds:+}")),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+        ];
+        let more = more.map(|(name, value)| (name.to_owned(), value));
+        self.settings.extend(more);
+        self
+    }
+
     /// More of the configuration file, such as a `[[table]]`.
     pub(crate) fn toml(mut self, text: &str) -> Self {
         self.toml += text;
