@@ -6,6 +6,7 @@ hostile: need ## Clients that never read or read slowly, 300 scans on a connecti
 	$(CLUSTER) up --name single
 	$(CLUSTER) up --name fault
 	@mkdir -p target/tmp
-	set -o pipefail; cargo test --test integration -- split::hostile::every_check_holds --ignored --exact --nocapture 2>&1 \
+	cargo build --release --bin narrows
+	set -o pipefail; NARROWS_BINARY=$(CURDIR)/target/release/narrows cargo test --test integration -- split::hostile::every_check_holds --ignored --exact --nocapture 2>&1 \
 	    | tee target/tmp/hostile.log; status=$$?; \
 	grep -E '^[0-9]+ checks, [0-9]+ failed' target/tmp/hostile.log; exit $$status

@@ -1,6 +1,7 @@
 //! What clients and nodes can do to a proxy, with times and sizes: `make hostile` runs this.
 //!
-//! Every check prints what was seen and what is allowed. The last line says how many failed.
+//! Every check prints what was seen and what is allowed. The last line says how many failed. `ONLY=paused` runs the parts
+//! with that in their name.
 
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,7 +31,8 @@ fn every_check_holds() {
         ("a slow reader", a_slow_reader),
         ("a paused replica", a_paused_replica),
     ];
-    for (name, part) in parts {
+    let only = std::env::var("ONLY").unwrap_or_default();
+    for (name, part) in parts.into_iter().filter(|(name, _)| name.contains(&only)) {
         say(&format!("{name}:"));
         if catch_unwind(AssertUnwindSafe(|| part(&mut checks))).is_err() {
             checks.check(false, "it ended early");
@@ -76,7 +78,8 @@ fn many_scans(checks: &mut Checks) {
 fn clients_that_never_read(checks: &mut Checks) {
     const BUDGET_MIB: u64 = 128;
     const CLIENTS: usize = 40;
-    const READS: usize = 6;
+    // Cassandra itself dies of a gigabyte of replies that nobody reads.
+    const READS: usize = 3;
     const WATCHED: Duration = Duration::from_secs(30);
     let settings = &[("limits.split_read_bytes", "128MiB")];
     let mut world = World::large(&[WIDE, (2, 20)], WIDE_TEXT, settings);

@@ -3,6 +3,7 @@
 //! Every WARN or ERROR that it logs must have been announced by the test, unless it only says that the machine is very busy.
 //! Anything else on its stderr is a panic.
 
+use std::env;
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
@@ -226,7 +227,7 @@ impl Builder {
         let client = self.client.unwrap_or(client);
         let (config, log) = (stem.with_extension("toml"), stem.with_extension("log"));
         fs::write(&config, self.config(client, admin)).expect("a config file");
-        let process = Command::new(env!("CARGO_BIN_EXE_narrows"))
+        let process = Command::new(binary())
             .args([self.command, "--config"])
             .arg(&config)
             .envs(self.settings)
@@ -287,4 +288,10 @@ fn free(number: u16) -> [SocketAddr; 2] {
     // Both are held until both are known: a port that is free again might be given twice.
     let probes = [0, 1].map(|_| TcpListener::bind((address, 0)).expect("a free port"));
     probes.map(|probe| probe.local_addr().expect("bound"))
+}
+
+/// The build of this profile, unless another one is named: what is measured should be what people run.
+fn binary() -> PathBuf {
+    let named = env::var_os("NARROWS_BINARY").map(PathBuf::from);
+    named.unwrap_or_else(|| env!("CARGO_BIN_EXE_narrows").into())
 }
