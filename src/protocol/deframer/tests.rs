@@ -237,6 +237,41 @@ fn what_is_held_is_bounded_and_what_is_relayed_is_not() {
     );
 }
 
+/// A deframer that is fed with what arrives, and what becomes of it.
+struct Fed {
+    deframer: Deframer,
+    buffer: Vec<u8>,
+    out: Vec<u8>,
+    taken: Vec<Part<()>>,
+}
+
+impl Fed {
+    fn new(framing: Framing, held_max: usize) -> Self {
+        let mut deframer = Deframer::new(held_max);
+        deframer.set_framing(framing);
+        Self {
+            deframer,
+            buffer: Vec::new(),
+            out: Vec::new(),
+            taken: Vec::new(),
+        }
+    }
+
+    fn feed(&mut self, piece: &[u8], mut judge: impl FnMut(View<'_>) -> Verdict<()>) {
+        self.buffer.extend_from_slice(piece);
+        loop {
+            let step = self.deframer.step(&self.buffer, &mut judge);
+            let step = step.expect("valid");
+            self.out.extend_from_slice(&self.buffer[..step.relay]);
+            self.taken.extend(step.then);
+            self.buffer.drain(..step.consumed);
+            if step.consumed == 0 {
+                break;
+            }
+        }
+    }
+}
+
 #[test]
 fn what_is_discarded_leaves_its_header_and_what_follows() {
     for framing in [
@@ -248,34 +283,22 @@ fn what_is_discarded_leaves_its_header_and_what_follows() {
         let next = message(2, opcode::EXECUTE, 9);
         let wire = [framing.frame(&big), framing.frame(&next)].concat();
         for chunk in [1000, 65_536, wire.len()] {
-            let mut deframer = Deframer::new(1000);
-            deframer.set_framing(framing);
-            let (mut buffer, mut out, mut refused) = (Vec::new(), Vec::new(), Vec::new());
+            let mut fed = Fed::new(framing, 1000);
             for piece in wire.chunks(chunk) {
-                buffer.extend_from_slice(piece);
-                loop {
-                    let step = deframer.step(&buffer, &mut |view| match view.header.stream {
-                        1 => Verdict::Discard(()),
-                        _ => Verdict::Forward,
-                    });
-                    let step = step.expect("valid");
-                    out.extend_from_slice(&buffer[..step.relay]);
-                    refused.extend(step.then);
-                    buffer.drain(..step.consumed);
-                    if step.consumed == 0 {
-                        break;
-                    }
-                }
+                fed.feed(piece, |view| match view.header.stream {
+                    1 => Verdict::Discard(()),
+                    _ => Verdict::Forward,
+                });
                 // Segments are looked at whole; nothing beyond one is kept.
-                assert!(buffer.len() <= PAYLOAD_MAX + 16);
+                assert!(fed.buffer.len() <= PAYLOAD_MAX + 16);
             }
             assert_eq!(
-                messages(&out, framing),
+                messages(&fed.out, framing),
                 std::slice::from_ref(&next),
                 "{framing:?} {chunk}"
             );
             assert!(
-                matches!(&refused[..], [Part::Taken(taken, ())] if taken.header.stream == 1 && taken.body.is_empty())
+                matches!(&fed.taken[..], [Part::Taken(taken, ())] if taken.header.stream == 1 && taken.body.is_empty())
             );
         }
     }
@@ -298,42 +321,30 @@ fn what_is_collected_is_kept_once() {
         let next = message(2, opcode::EXECUTE, 9);
         let wire = [framing.frame(&large), framing.frame(&next)].concat();
         for chunk in [1000, 65_536, 262_144] {
-            let mut deframer = Deframer::new(1 << 20);
-            deframer.set_framing(framing);
-            let (mut buffer, mut out, mut taken) = (Vec::new(), Vec::new(), Vec::new());
+            let mut fed = Fed::new(framing, 1 << 20);
             for piece in wire.chunks(chunk) {
-                buffer.extend_from_slice(piece);
-                loop {
-                    let step = deframer.step(&buffer, &mut |view| match view.header.stream {
-                        1 if view.complete => Verdict::Take(()),
-                        1 => Verdict::Collect,
-                        _ => Verdict::Forward,
-                    });
-                    let step = step.expect("valid");
-                    out.extend_from_slice(&buffer[..step.relay]);
-                    taken.extend(step.then);
-                    buffer.drain(..step.consumed);
-                    if let Carry::Collecting(collected) = &deframer.carry {
-                        let length = large.header.length as usize;
-                        assert!(collected.body.capacity() <= length, "{framing:?} {chunk}");
-                    }
-                    if step.consumed == 0 {
-                        break;
-                    }
+                fed.feed(piece, |view| match view.header.stream {
+                    1 if view.complete => Verdict::Take(()),
+                    1 => Verdict::Collect,
+                    _ => Verdict::Forward,
+                });
+                if let Carry::Collecting(collected) = &fed.deframer.carry {
+                    let length = large.header.length as usize;
+                    assert!(collected.body.capacity() <= length, "{framing:?} {chunk}");
                 }
                 assert!(
-                    buffer.len() < chunk + PAYLOAD_MAX + 16,
+                    fed.buffer.len() < chunk + PAYLOAD_MAX + 16,
                     "{framing:?} {chunk}"
                 );
             }
             let is_whole =
                 |part: &Part<()>| matches!(part, Part::Taken(taken, ()) if taken.body == body);
             assert!(
-                taken.len() == 1 && is_whole(&taken[0]),
+                fed.taken.len() == 1 && is_whole(&fed.taken[0]),
                 "{framing:?} {chunk}"
             );
             assert_eq!(
-                messages(&out, framing),
+                messages(&fed.out, framing),
                 std::slice::from_ref(&next),
                 "{framing:?}"
             );
@@ -348,28 +359,16 @@ fn what_is_collected_can_be_discarded() {
         let large = message(1, opcode::EXECUTE, 900_000);
         let next = message(2, opcode::EXECUTE, 9);
         let wire = [framing.frame(&large), framing.frame(&next)].concat();
-        let mut deframer = Deframer::new(1 << 20);
-        deframer.set_framing(framing);
-        let (mut buffer, mut out, mut taken) = (Vec::new(), Vec::new(), Vec::new());
+        let mut fed = Fed::new(framing, 1 << 20);
         for piece in wire.chunks(100_000) {
-            buffer.extend_from_slice(piece);
-            loop {
-                let step = deframer.step(&buffer, &mut |view| match view.header.stream {
-                    1 if view.body.len() > 500_000 => Verdict::Discard(()),
-                    1 => Verdict::Collect,
-                    _ => Verdict::Forward,
-                });
-                let step = step.expect("valid");
-                out.extend_from_slice(&buffer[..step.relay]);
-                taken.extend(step.then);
-                buffer.drain(..step.consumed);
-                if step.consumed == 0 {
-                    break;
-                }
-            }
+            fed.feed(piece, |view| match view.header.stream {
+                1 if view.body.len() > 500_000 => Verdict::Discard(()),
+                1 => Verdict::Collect,
+                _ => Verdict::Forward,
+            });
         }
-        assert!(matches!(&taken[..], [Part::Taken(taken, ())] if taken.body.is_empty()));
-        assert_eq!(messages(&out, framing), [next], "{framing:?}");
+        assert!(matches!(&fed.taken[..], [Part::Taken(taken, ())] if taken.body.is_empty()));
+        assert_eq!(messages(&fed.out, framing), [next], "{framing:?}");
     }
 }
 

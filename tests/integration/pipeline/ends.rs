@@ -6,15 +6,14 @@ use std::time::Duration;
 use narrows::pipeline::verify::{
     Checked, DifferenceKind, Patience, Verification, Verified, VerifyError,
 };
+use narrows::schema::TableSchema;
 use narrows::schema::bucket::Bucket;
 use narrows::schema::names::{PartitionKey, TableName};
-use narrows::schema::{ColumnRow, TableSchema};
 use narrows::wide_row::layout::{Layout, LayoutId};
 use narrows::wide_row::names::Generation;
 use tokio::task::LocalSet;
 
-use super::copies::one_replica;
-use super::requests;
+use super::{requests, schema_of};
 use crate::exactness::seconds_now;
 use crate::exactness::wire::Wire;
 use crate::support::request::Value;
@@ -163,15 +162,7 @@ fn schema(keyspace: &str) -> TableSchema {
         ("c", "clustering", 0, "desc", "int"),
         ("v", "regular", -1, "none", "text"),
     ];
-    let columns = columns.map(|(name, kind, position, order, of)| ColumnRow {
-        name: name.to_owned(),
-        kind: kind.to_owned(),
-        position,
-        clustering_order: order.to_owned(),
-        cql_type: of.to_owned(),
-    });
-    let schema = TableSchema::from_rows(keyspace, "t", columns.to_vec(), Vec::new(), one_replica());
-    schema.expect("a table")
+    schema_of(keyspace, &columns, 1)
 }
 
 #[tokio::test]

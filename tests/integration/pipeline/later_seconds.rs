@@ -3,12 +3,12 @@
 use narrows::pipeline::copy::lifetime::{Lifetimes, Marker};
 use narrows::pipeline::original::cells::{Cell, Row};
 use narrows::pipeline::original::partition::Partition;
+use narrows::schema::TableSchema;
 use narrows::schema::names::PartitionKey;
-use narrows::schema::{ColumnRow, TableSchema};
 use tokio::task::LocalSet;
 
-use super::requests;
 use super::world::replication;
+use super::{requests, schema_of};
 use crate::exactness::seconds_now;
 use crate::exactness::wire::Wire;
 use crate::support::{Cluster, Keyspace, cluster};
@@ -48,23 +48,7 @@ fn schema(keyspace: &str) -> TableSchema {
         ("c", "clustering", 0, "asc", "int"),
         ("v", "regular", -1, "none", "text"),
     ];
-    let columns = columns.map(|(name, kind, position, order, of)| ColumnRow {
-        name: name.to_owned(),
-        kind: kind.to_owned(),
-        position,
-        clustering_order: order.to_owned(),
-        cql_type: of.to_owned(),
-    });
-    let replication = [("class", "SimpleStrategy"), ("replication_factor", "3")];
-    let replication = replication.map(|(k, v)| (k.to_owned(), v.to_owned()));
-    TableSchema::from_rows(
-        keyspace,
-        "t",
-        columns.to_vec(),
-        Vec::new(),
-        replication.to_vec(),
-    )
-    .expect("a table")
+    schema_of(keyspace, &columns, 3)
 }
 
 #[tokio::test]

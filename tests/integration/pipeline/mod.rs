@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use narrows::pipeline::original::requests::Requests;
 use narrows::pipeline::original::throttle::Throttle;
+use narrows::schema::{ColumnRow, TableSchema};
 use narrows::upstream::balance::Balance;
 use narrows::upstream::dial::Dialer;
 use narrows::upstream::pool::{Pool, PoolConfig};
@@ -38,6 +39,29 @@ use narrows::upstream::pool::{Pool, PoolConfig};
 use crate::ring::seen_from;
 
 /// Requests of a worker on this cluster.
+/// Table `t`, by name, kind, position, order and type of its columns.
+fn schema_of(
+    keyspace: &str,
+    columns: &[(&str, &str, i32, &str, &str)],
+    replicas: usize,
+) -> TableSchema {
+    let column = |(name, kind, position, order, of): &(&str, &str, i32, &str, &str)| ColumnRow {
+        name: (*name).to_owned(),
+        kind: (*kind).to_owned(),
+        position: *position,
+        clustering_order: (*order).to_owned(),
+        cql_type: (*of).to_owned(),
+    };
+    let columns = columns.iter().map(column).collect();
+    let replication = [
+        ("class", "SimpleStrategy".to_owned()),
+        ("replication_factor", replicas.to_string()),
+    ];
+    let replication = replication.map(|(name, value)| (name.to_owned(), value));
+    TableSchema::from_rows(keyspace, "t", columns, Vec::new(), replication.to_vec())
+        .expect("a table")
+}
+
 async fn requests(node: SocketAddr) -> Requests {
     let balance = Arc::new(Balance::default());
     balance.set_cluster(Arc::new(seen_from(node).await));

@@ -17,6 +17,33 @@ const SHORT: Duration = Duration::from_millis(500);
 /// So often all rows are read while one node of three does not answer.
 const ROUNDS: i32 = 10;
 
+/// One node of three is reached through a relay, which can hold back replies.
+struct Gated {
+    cluster: Cluster,
+    table: Table,
+    relay: Relay,
+}
+
+impl Gated {
+    fn new() -> Self {
+        let cluster = cluster();
+        Self {
+            table: Table::create(&cluster, 3),
+            relay: Relay::gated(cluster.node()),
+            cluster,
+        }
+    }
+
+    /// A pool on all nodes, each of which has answered, a statement, and the nodes; the first does not answer any more.
+    async fn closed(&self) -> (Rc<Pool>, Arc<Prepared>, Vec<SocketAddr>) {
+        let (pool, route) = pool_behind(&self.relay, &self.cluster).await;
+        let prepared = prepare(&pool, &self.table.text).await;
+        until_all_asked(&pool, &prepared, &route).await;
+        self.relay.close_gate();
+        (pool, prepared, route)
+    }
+}
+
 /// A pool that reaches one node of three through a relay, and the addresses that it knows, that one first.
 async fn pool_behind(relay: &Relay, cluster: &Cluster) -> (Rc<Pool>, Vec<SocketAddr>) {
     let mut seen = seen_from(cluster.node()).await;
@@ -76,14 +103,10 @@ fn assert_avoided(asked: u64) {
 
 #[tokio::test]
 async fn a_node_that_does_not_answer_holds_up_no_read_and_is_used_again() {
-    let cluster = cluster();
-    let table = Table::create(&cluster, 3);
-    let relay = Relay::gated(cluster.node());
+    let world = Gated::new();
+    let relay = &world.relay;
     let test = async {
-        let (pool, route) = pool_behind(&relay, &cluster).await;
-        let prepared = prepare(&pool, &table.text).await;
-        until_all_asked(&pool, &prepared, &route).await;
-        relay.close_gate();
+        let (pool, prepared, route) = world.closed().await;
         assert_avoided(read_all(&pool, &prepared, &route).await);
         // Even where it is the only replica.
         for k in 0..ROWS {
@@ -116,16 +139,15 @@ async fn a_paused_node_holds_up_no_read_and_is_used_again() {
 
 #[tokio::test]
 async fn a_statement_is_prepared_elsewhere_if_a_node_does_not_answer() {
-    let cluster = cluster();
-    let table = Table::create(&cluster, 3);
-    let relay = Relay::gated(cluster.node());
+    let world = Gated::new();
+    let relay = &world.relay;
     let test = async {
-        let (pool, route) = pool_behind(&relay, &cluster).await;
-        let prepared = prepare(&pool, &table.text).await;
-        until_all_asked(&pool, &prepared, &route).await;
-        relay.close_gate();
+        let (pool, _, route) = world.closed().await;
         for column in ["c", "v"] {
-            let text = format!("SELECT {column} FROM {}.t WHERE k = ?", table.keyspace.name);
+            let text = format!(
+                "SELECT {column} FROM {}.t WHERE k = ?",
+                world.table.keyspace.name
+            );
             let prepared = pool.prepared(&text, &route[..1], PATIENCE).await;
             assert_eq!(&*prepared.expect("prepared").text, text);
         }
@@ -142,14 +164,10 @@ async fn a_statement_is_prepared_elsewhere_if_a_node_does_not_answer() {
 
 #[tokio::test]
 async fn a_connection_that_breaks_costs_a_read_nothing() {
-    let cluster = cluster();
-    let table = Table::create(&cluster, 3);
-    let relay = Relay::gated(cluster.node());
+    let world = Gated::new();
+    let relay = &world.relay;
     let test = async {
-        let (pool, route) = pool_behind(&relay, &cluster).await;
-        let prepared = prepare(&pool, &table.text).await;
-        until_all_asked(&pool, &prepared, &route).await;
-        relay.close_gate();
+        let (pool, prepared, route) = world.closed().await;
         let reads = (0..ROWS).map(|k| check_hedged(&pool, &prepared, k, &route[..1]));
         let cut = async { relay.cut() };
         tokio::join!(futures::future::join_all(reads), cut);
@@ -161,14 +179,10 @@ async fn a_connection_that_breaks_costs_a_read_nothing() {
 
 #[tokio::test]
 async fn what_is_not_a_read_is_sent_once() {
-    let cluster = cluster();
-    let table = Table::create(&cluster, 3);
-    let relay = Relay::gated(cluster.node());
+    let world = Gated::new();
+    let relay = &world.relay;
     let test = async {
-        let (pool, route) = pool_behind(&relay, &cluster).await;
-        let prepared = prepare(&pool, &table.text).await;
-        until_all_asked(&pool, &prepared, &route).await;
-        relay.close_gate();
+        let (pool, prepared, route) = world.closed().await;
         let before: u64 = pool.executes().values().sum();
         let key = 1_i32.to_be_bytes();
         let request = reading(&key);
