@@ -16,7 +16,7 @@ const PASSING_ERRORS: [i32; 8] = [
 const ATTEMPTS: usize = 4;
 /// A full cache of prepared statements drops new ones again and again, until one was asked for often enough. Drivers then
 /// prepare it once more, too.
-const UNPREPARED: i32 = 0x2500;
+pub(super) const UNPREPARED: i32 = 0x2500;
 const ATTEMPTS_TO_PREPARE: usize = 20;
 /// If a node still does not keep a statement, the question is asked as a text. That happened once in 3,000 pages at most.
 /// If it happens more often than once in this many pages, the proxy is at fault.

@@ -4,17 +4,22 @@
 //! now and after everything that can expire has expired. Markers are copied only where a row outlives its cells, as a
 //! worker does, which cannot see others. What readers may rely on is verify's own finding.
 
+use narrows::pipeline::verify::{Verified, VerifyError};
 use narrows::schema::bucket::Bucket;
 use narrows::schema::names::TableName;
+use narrows::upstream::pool::PoolError;
+use narrows::wide_row::layout::Layout;
 use narrows::wide_row::names::Generation;
 use narrows::wide_row::store::SplitId;
 
+use super::compare::UNPREPARED;
 use super::control::Control;
 use super::data::{Partition, key_is, values};
 use super::schema::{Column, Schema, quoted};
 use super::types::Type;
 use super::wire::{Row, Wire};
 use crate::pipeline::verify::verify;
+use crate::support::eventually;
 use crate::support::random::Random;
 use crate::support::request::Value;
 use crate::support::response::Body;
@@ -78,8 +83,7 @@ impl Splitter<'_> {
         let buckets = copier.copy_all(partition, begun.0, random);
         let count = buckets.len();
         let layout = Control::unproven(&id, begun.0, &split_table(self.schema), buckets);
-        let verified = verify(self.wire.node, self.schema, &layout, self.now);
-        let verified = self.control.block_on(verified).expect("the copy is equal");
+        let verified = self.verified(&layout);
         let layout = layout.prove(verified.proof).expect("it is sound");
         self.control.complete(&id, &begun, &layout);
         SplitHandle {
@@ -87,6 +91,21 @@ impl Splitter<'_> {
             generation: begun.0,
             buckets: count,
         }
+    }
+
+    /// A node whose cache of statements is full drops new ones, at times for longer than verify itself has patience.
+    fn verified(&self, layout: &Layout) -> Verified {
+        eventually("the node keeps what verify prepares", || {
+            let verified = verify(self.wire.node, self.schema, layout, self.now);
+            match self.control.block_on(verified) {
+                Err(VerifyError::Request(PoolError::Refused { code, .. }))
+                    if code == UNPREPARED =>
+                {
+                    None
+                }
+                verified => Some(verified.expect("the copy is equal")),
+            }
+        })
     }
 
     /// Takes it out of service, unless somebody has done so already.
