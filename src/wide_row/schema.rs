@@ -171,7 +171,7 @@ pub async fn apply(
     Ok(applied)
 }
 
-/// Adds the columns and fields that the objects of an earlier version lack. A role that may not is told so once; the
+/// Adds the columns and fields that the objects of an earlier version lack. If that fails, the log says why, and the
 /// process works without them if it can. If anything else is wrong, nothing is altered.
 async fn add_lacking(
     session: &Session,
@@ -198,7 +198,8 @@ async fn add_lacking(
                 if lacks.is_field { "field" } else { "column" },
                 lacks.name
             )),
-            Err(error @ SchemaError::NotAltered { .. }) if difference.is_tolerable() => {
+            // In a rolling upgrade of Cassandra, say, no schema can be changed for hours.
+            Err(error) if difference.is_tolerable() => {
                 tracing::warn!(%error, "the control keyspace stays as an earlier version made it");
                 return Ok(());
             }
