@@ -16,7 +16,7 @@ use crate::schema::TableSchema;
 use crate::schema::names::TableName;
 use crate::statement::quoted;
 use crate::upstream::pool::{PoolError, SubRead};
-use crate::wide_row::layout::LayoutId;
+use crate::wide_row::layout::{Layout, LayoutId};
 use crate::wide_row::names::{Generation, Version};
 use crate::wide_row::state::State;
 use crate::wide_row::store::{HIDDEN, Split, SplitId, Store, StoreError};
@@ -115,13 +115,20 @@ pub async fn clean_up(
         return Ok(0);
     };
     let partition = Partition::new(schema, &id.key).ok_or(WorkError::NoSchema)?;
+    let layout_id = |generation| LayoutId {
+        table: id.table.clone(),
+        key: id.key.clone(),
+        generation,
+    };
+    // A later version may let a generation use buckets of an earlier one.
+    let present = layout_id(split.standing.generation);
+    let is_borrowing = |layout: Layout| layout.buckets.iter().any(|bucket| bucket.home.is_some());
+    if store.read_layout(&present).await?.is_some_and(is_borrowing) {
+        return Ok(0);
+    }
     let mut removed = 0;
     for generation in generations {
-        let layout_id = LayoutId {
-            table: id.table.clone(),
-            key: id.key.clone(),
-            generation,
-        };
+        let layout_id = layout_id(generation);
         // A generation without a layout has no buckets: its layout is written before them and deleted after them.
         let Some(layout) = store.read_layout(&layout_id).await? else {
             continue;

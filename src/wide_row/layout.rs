@@ -38,6 +38,8 @@ pub enum LayoutError {
     Foreign,
     #[error("the layout exceeds {LAYOUT_BYTES_MAX} bytes")]
     TooLarge,
+    #[error("the layout has a horizon, which this version cannot serve")]
+    Horizon,
 }
 
 /// Identifies a layout: one attempt at the split of one partition.
@@ -138,6 +140,14 @@ impl Layout {
         Self {
             proven: None,
             ..self
+        }
+    }
+
+    /// Only a layout whose buckets hold all rows can be served: this version asks nobody else.
+    pub fn served(self) -> Result<Self, LayoutError> {
+        match self.horizon {
+            None => Ok(self),
+            Some(_) => Err(LayoutError::Horizon),
         }
     }
 

@@ -104,7 +104,7 @@ impl SharedCache {
         match fetched {
             // GETRANGE returns an empty string for a key that does not exist.
             Ok(bytes) if bytes.is_empty() => Fetched::Miss,
-            Ok(bytes) => match Layout::decode(&bytes, id, seal) {
+            Ok(bytes) => match Layout::decode(&bytes, id, seal).and_then(Layout::served) {
                 Ok(layout) => Fetched::Hit(layout),
                 Err(error) => Fetched::Ignored(error),
             },

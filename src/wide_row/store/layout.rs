@@ -84,6 +84,7 @@ impl Store {
         if !whole {
             return Err(not_understood("a layout that is incomplete or damaged"));
         }
+        let layout = layout.served().map_err(not_understood)?;
         // A proof of a later version is none to this one.
         let proof = expected.proof.as_deref().and_then(Proof::decode);
         match proof.filter(|proof| proof.fits(layout.buckets.len())) {
