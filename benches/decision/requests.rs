@@ -87,6 +87,7 @@ fn schema() -> TableSchema {
         statics: Vec::new(),
         regulars: vec![column("value", CqlType::Double)],
         indexed: Vec::new(),
+        is_repaired_by_reads: true,
         replication: Vec::new(),
     }
 }

@@ -101,6 +101,7 @@ mod tests {
             regulars: Vec::new(),
             indexed: Vec::new(),
             replication: Vec::new(),
+            is_repaired_by_reads: true,
         })
     }
 

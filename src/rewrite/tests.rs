@@ -40,6 +40,7 @@ fn schema() -> Arc<TableSchema> {
         ],
         indexed: vec!["indexed".into()],
         replication: Vec::new(),
+        is_repaired_by_reads: true,
     })
 }
 

@@ -30,6 +30,8 @@ pub struct TableSchema {
     pub indexed: Vec<String>,
     /// The keyspace's `replication`, which determines the replicas of a partition.
     pub replication: Vec<(String, String)>,
+    /// Whether a read of several replicas brings them to the same state (`read_repair = 'BLOCKING'`).
+    pub is_repaired_by_reads: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

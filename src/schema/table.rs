@@ -54,6 +54,8 @@ impl TableSchema {
             regulars: Vec::new(),
             indexed,
             replication,
+            // Cassandra's default.
+            is_repaired_by_reads: true,
         };
         let mut columns = columns;
         columns.sort_by(|a, b| (a.position, &a.name).cmp(&(b.position, &b.name)));

@@ -2,7 +2,9 @@
 //! `now_in_seconds`.
 //!
 //! These reads are at ONE, because they are reads of later seconds: at ALL, read repair would write what has expired by
-//! then to other replicas as tombstones. All replicas have the rows, since they were just read at ALL.
+//! then to other replicas as tombstones. All replicas have the rows, since read repair brought them there when they were
+//! read at ALL before. A table without read repair is read at ALL again: not all replicas have the rows, and nothing is
+//! written.
 //!
 //! Only rows whose cells all expire are checked. Any other row has a cell that never expires, and is there with or
 //! without a marker.
@@ -12,7 +14,7 @@ use std::collections::HashSet;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use crate::pipeline::original::cells::{Row, key_is};
-use crate::pipeline::original::partition::{ONE, Partition};
+use crate::pipeline::original::partition::{ALL, ONE, Partition};
 use crate::pipeline::original::requests::Requests;
 use crate::pipeline::original::scan::{ScanError, original};
 use crate::protocol::types::{Cursor, Value};
@@ -135,7 +137,10 @@ impl Lifetimes<'_> {
                     .values()
                     .chain(values.iter().copied())
                     .collect(),
-                consistency: ONE,
+                consistency: match self.schema.is_repaired_by_reads {
+                    true => ONE,
+                    false => ALL,
+                },
                 page_size: PAGE_ROWS,
                 paging_state: state.as_deref(),
                 now_in_seconds: Some(second.cast_signed()),

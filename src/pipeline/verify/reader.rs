@@ -2,7 +2,8 @@
 //!
 //! Reads of the present are at consistency level ALL: a row that only one replica has counts, too, and read repair then
 //! brings it to all of them. Reads of a later second follow at ONE, which repairs nothing: at ALL, Cassandra would write
-//! what has expired by then to other replicas as tombstones, and delete data that is alive now.
+//! what has expired by then to other replicas as tombstones, and delete data that is alive now. A table without read repair
+//! is read at ALL always: its replicas differ, and no read changes that.
 
 use std::rc::Rc;
 
@@ -12,9 +13,9 @@ use super::restriction::Restriction;
 use super::row::{Block, Key, RowAt};
 use super::{Verification, VerifyError};
 use crate::protocol::types::Value;
+use crate::schema::TableSchema;
 use crate::schema::bucket::{BUCKET, GENERATION};
 use crate::schema::names::PartitionKey;
-use crate::schema::{Column, TableSchema};
 use crate::statement::quoted;
 use crate::upstream::pool::{PoolError, SubRead};
 
@@ -35,8 +36,6 @@ pub(super) enum Side {
 pub(super) enum Selection {
     /// Clustering values, and each regular column with its write time and TTL.
     Cells,
-    /// The same of one regular column, by its place in the schema.
-    Column(usize),
     /// Clustering values alone.
     Keys,
 }
@@ -143,7 +142,11 @@ impl<'a> Reader<'a> {
         let values = partition.iter().copied().chain(restricted);
         let request = SubRead {
             values: values.map(Value::Bytes).collect(),
-            consistency: if ask.at > self.later() { ONE } else { ALL },
+            consistency: if ask.at > self.later() && schema.is_repaired_by_reads {
+                ONE
+            } else {
+                ALL
+            },
             page_size: ask.page_size,
             paging_state: ask.paging_state,
             now_in_seconds: Some(ask.at.cast_signed()),
@@ -160,9 +163,11 @@ impl<'a> Reader<'a> {
         let schema = self.schema();
         let clustering = schema.clustering.iter();
         let mut columns: Vec<String> = clustering.map(|one| quoted(&one.column.name)).collect();
-        for column in self.regulars(ask.selection) {
-            let name = quoted(&column.name);
-            columns.push(format!("{name}, WRITETIME({name}), TTL({name})"));
+        if ask.selection == Selection::Cells {
+            for column in &schema.regulars {
+                let name = quoted(&column.name);
+                columns.push(format!("{name}, WRITETIME({name}), TTL({name})"));
+            }
         }
         let keys = schema.partition_key.iter().map(|one| quoted(&one.name));
         let mut keys: Vec<String> = keys.map(|name| format!("{name} = ?")).collect();
@@ -192,17 +197,12 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn regulars(&self, selection: Selection) -> &'a [Column] {
-        let regulars = &self.schema().regulars;
-        match selection {
-            Selection::Keys => &[],
-            Selection::Column(place) => regulars.get(place..=place).unwrap_or_default(),
-            Selection::Cells => regulars,
-        }
-    }
-
     fn column_count(&self, selection: Selection) -> usize {
-        self.schema().clustering.len() + 3 * self.regulars(selection).len()
+        let schema = self.schema();
+        match selection {
+            Selection::Keys => schema.clustering.len(),
+            Selection::Cells => schema.clustering.len() + 3 * schema.regulars.len(),
+        }
     }
 }
 

@@ -36,6 +36,7 @@ fn schema() -> TableSchema {
         regulars: vec![column("m", "map<text, int>"), column("v", "text")],
         indexed: Vec::new(),
         replication: Vec::new(),
+        is_repaired_by_reads: true,
     }
 }
 

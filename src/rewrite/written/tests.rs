@@ -25,6 +25,7 @@ fn with_key(key: &[(&str, CqlType)]) -> Arc<TableSchema> {
         regulars: vec![column("ts", &CqlType::Int), column("v", &CqlType::Int)],
         indexed: Vec::new(),
         replication: Vec::new(),
+        is_repaired_by_reads: true,
     })
 }
 

@@ -12,8 +12,7 @@ use crate::filter;
 use crate::schema::names::TableName;
 use crate::schema::{ColumnRow, TableSchema};
 
-const TABLE: &str =
-    "SELECT id, flags FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?";
+const TABLE: &str = "SELECT id, flags, read_repair FROM system_schema.tables WHERE keyspace_name = ? AND table_name = ?";
 /// Cassandra returns them in the order of their names.
 const COLUMNS: &str = "SELECT column_name, kind, position, type, clustering_order FROM system_schema.columns \
     WHERE keyspace_name = ? AND table_name = ?";
@@ -45,9 +44,9 @@ impl Store {
         let names = (table.keyspace.as_str(), table.table.as_str());
         let result = self.session.query_unpaged(TABLE, names).await?;
         let rows = result.into_rows_result().map_err(not_understood)?;
-        type Table = (Uuid, Option<Vec<String>>);
+        type Table = (Uuid, Option<Vec<String>>, Option<String>);
         let found = rows.maybe_first_row::<Table>().map_err(not_understood)?;
-        let Some((table_id, flags)) = found else {
+        let Some((table_id, flags, read_repair)) = found else {
             return Ok(Described::default());
         };
         // Tables with other flags, as for compact storage or counters, are not what their columns say.
@@ -70,6 +69,11 @@ impl Store {
         let columns = columns.into_iter().map(column_row).collect();
         let schema =
             TableSchema::from_rows(&table.keyspace, &table.table, columns, indexed, replication);
+        let is_repaired_by_reads = read_repair.as_deref() != Some("NONE");
+        let schema = schema.map(|schema| TableSchema {
+            is_repaired_by_reads,
+            ..schema
+        });
         Ok(Described {
             table_id: Some(table_id),
             columns: Some(filter::hash(text.as_bytes()) as i64),

@@ -24,6 +24,7 @@ fn schema() -> Arc<TableSchema> {
         regulars: vec![column("value", CqlType::Text)],
         indexed: Vec::new(),
         replication: Vec::new(),
+        is_repaired_by_reads: true,
     })
 }
 
