@@ -15,7 +15,7 @@ pub mod keyed;
 pub mod metadata;
 pub mod native;
 pub mod pageable;
-mod queried;
+pub mod queried;
 pub mod readable;
 mod reason;
 pub mod render;

@@ -8,7 +8,17 @@ use std::collections::BTreeSet;
 
 use super::readable::Answer;
 use crate::schema::TableSchema;
-use crate::statement::select::{Select, Selection, Selector};
+use crate::statement::select::{Item, Select, Selection, Selector};
+
+/// By what a statement finds rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Queried {
+    /// The regular columns that it selects.
+    pub columns: Vec<String>,
+    /// The places in its reply that have a value only if such a column has one. A row with a value there is found,
+    /// whatever its marker is.
+    pub telling: Vec<usize>,
+}
 
 /// The regular columns by which the statement finds rows; `None` if it finds all of them. That is so if it selects all
 /// columns or none (Cassandra then looks at all cells), if it filters by a regular column (a row that matches has it),
@@ -17,7 +27,7 @@ pub(super) fn queried(
     select: &Select,
     schema: &TableSchema,
     (answer, filters): (&Answer, bool),
-) -> Option<Vec<String>> {
+) -> Option<Queried> {
     let items = match &select.selection {
         Selection::All => return None,
         Selection::Items(_) if filters => return None,
@@ -35,7 +45,29 @@ pub(super) fn queried(
     let aggregates = matches!(answer, Answer::Aggregates(_));
     let is_whole =
         columns.is_empty() || columns.len() == schema.regulars.len() || aggregates && all_regular;
-    (!is_whole).then(|| columns.into_iter().map(str::to_owned).collect())
+    let tells = |item: &Item| tells(&item.selector).is_some_and(is_regular);
+    let rows = matches!(answer, Answer::Rows) && !select.json;
+    let telling = (0..items.len()).filter(|place| rows && tells(&items[*place]));
+    (!is_whole).then(|| Queried {
+        columns: columns.into_iter().map(str::to_owned).collect(),
+        telling: telling.collect(),
+    })
+}
+
+/// The column without which the selector has no value. Other functions may turn nothing into something.
+fn tells(selector: &Selector) -> Option<&str> {
+    match selector {
+        Selector::Column(name) => Some(name),
+        Selector::Call {
+            keyspace: None,
+            name,
+            arguments,
+        } if matches!(name.as_str(), "writetime" | "ttl") => match &arguments[..] {
+            [Selector::Column(column)] => Some(column),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 fn collect<'s>(selector: &'s Selector, into: &mut BTreeSet<&'s str>) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::queried::queried;
+use super::queried::{Queried, queried};
 use super::{Reason, selection};
 use crate::schema::{ColumnKind, CqlType, TableSchema};
 use crate::statement::select::{
@@ -23,8 +23,8 @@ pub struct Readable {
     pub answer: Answer,
     /// Whether it filters rows; if so, buckets are read side by side.
     pub filters: bool,
-    /// The regular columns by which it finds rows, if it does not find all of them.
-    pub queried: Option<Vec<String>>,
+    /// By what it finds rows, if it does not find all of them.
+    pub queried: Option<Queried>,
 }
 
 /// The values that the statement gives to one column of the partition key.

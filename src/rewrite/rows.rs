@@ -50,6 +50,20 @@ impl<'a> Page<'a> {
         })
     }
 
+    /// Whether each row has a value in one of these places, which are in ascending order.
+    pub fn tell(&self, places: &[usize]) -> bool {
+        let mut cursor = Cursor::new(self.rows);
+        let mut tells = || {
+            let mut has_one = false;
+            for place in 0..self.column_count {
+                let value = cursor.bytes().ok()?;
+                has_one |= value.is_some() && places.binary_search(&place).is_ok();
+            }
+            Some(has_one)
+        };
+        (0..self.row_count).all(|_| tells() == Some(true))
+    }
+
     /// The values of the first row, `None` for null. An aggregate has no other row.
     pub fn first_row_values(&self) -> Option<Vec<Option<&'a [u8]>>> {
         if self.row_count == 0 {
@@ -162,6 +176,24 @@ mod tests {
             out.put_bytes(*value);
         }
         out
+    }
+
+    #[test]
+    fn rows_tell_if_each_has_a_value_in_one_of_the_places() {
+        let one: &[u8] = b"1";
+        let rows = [Some(one), None, Some(b""), Some(one), Some(one), None];
+        let rows = values(&rows);
+        let page = |rows| Page {
+            paging_state: None,
+            column_count: 3,
+            columns: &[],
+            row_count: 2,
+            rows,
+        };
+        let tell = |places: &[usize]| page(&rows).tell(places);
+        assert!(tell(&[0]) && tell(&[1, 2]) && tell(&[0, 1, 2]));
+        assert!(!tell(&[1]) && !tell(&[2]) && !tell(&[]));
+        assert!(!page(&rows[..rows.len() - 1]).tell(&[0]), "cut short");
     }
 
     /// Table `ks.t` with `a int` and `b list<text>`.

@@ -7,11 +7,16 @@ use crate::schema::TableSchema;
 use crate::wide_row::layout::{BucketProof, Proof};
 
 /// Stands for a cell that never expires, and for "never".
-pub(super) const NEVER: i64 = i64::MAX;
+const NEVER: i64 = i64::MAX;
+
+/// The first second of all.
+const ALWAYS: i64 = 0;
 
 /// The facts about all rows so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Facts {
+    /// The latest second at which a part of them was read.
+    as_of: i64,
     /// For each regular column, whether it is an anchor so far; empty before the first row.
     anchors: Vec<bool>,
     buckets: Vec<BucketFacts>,
@@ -27,17 +32,12 @@ struct BucketFacts {
 /// The second in which a column of a row loses its last cell; `None` if it has none.
 type End = Option<i64>;
 
-/// What a row is like that has cells in some columns only, all of which end together. Nothing in it tells whether a
-/// read of the other columns finds it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Lacking {
-    /// The places of the columns without cells.
-    pub(super) columns: Vec<usize>,
-    /// When its cells end.
-    pub(super) until: i64,
-}
-
 impl Facts {
+    /// From here on, rows are read at this second.
+    pub(super) fn go_on_at(&mut self, now: i64) {
+        self.as_of = self.as_of.max(now);
+    }
+
     pub(super) fn begin_bucket(&mut self) {
         self.buckets.push(BucketFacts {
             row_count: 0,
@@ -46,67 +46,51 @@ impl Facts {
         });
     }
 
-    /// Adds a row, read at the second `at`, by the TTLs of the cells of each of its columns. What is returned must be
-    /// looked into.
-    pub(super) fn add_row(&mut self, columns: &[Vec<Option<i32>>], at: i64) -> Option<Lacking> {
+    /// Adds a row, read at the second `at`, by the TTLs of the cells of each of its columns.
+    pub(super) fn add_row(&mut self, columns: &[Vec<Option<i32>>], at: i64) {
         let second = |ttl: &Option<i32>| ttl.map_or(NEVER, |ttl| at.saturating_add(ttl.into()));
         let ends: Vec<End> = columns
             .iter()
             .map(|cells| cells.iter().map(second).max())
             .collect();
         let first = columns.iter().flatten().map(second).min();
-        self.add(&ends, first.unwrap_or(NEVER), at)
+        self.add(&ends, first.unwrap_or(NEVER));
     }
 
     /// Adds a row by the end of each of its columns, and the second in which the first of its cells expires.
-    fn add(&mut self, ends: &[End], first_expiry: i64, at: i64) -> Option<Lacking> {
-        let bucket = self.buckets.last_mut()?;
+    fn add(&mut self, ends: &[End], first_expiry: i64) {
+        let Some(bucket) = self.buckets.last_mut() else {
+            return;
+        };
         bucket.row_count += 1;
         bucket.first_expiry = bucket.first_expiry.min(first_expiry);
         self.anchors.resize(ends.len(), true);
         // A row without cells is there by its marker alone, for every read alike.
-        let until = *ends.iter().flatten().max()?;
+        let Some(last) = ends.iter().flatten().max() else {
+            return;
+        };
         for (anchor, end) in self.anchors.iter_mut().zip(ends) {
-            *anchor &= *end == Some(until);
-        }
-        let ends_together = ends.iter().flatten().all(|end| *end == until);
-        if ends_together {
-            let columns = (0..ends.len()).filter(|column| ends[*column].is_none());
-            let columns: Vec<usize> = columns.collect();
-            return (!columns.is_empty()).then_some(Lacking { columns, until });
-        }
-        let sooner = ends.iter().filter(|end| **end != Some(until));
-        let from = sooner.map(|end| end.unwrap_or(at)).min();
-        self.uneven(from.unwrap_or(NEVER));
-        None
-    }
-
-    /// From this second on, rows of the present bucket may be hidden from some reads of the original.
-    pub(super) fn uneven(&mut self, from: i64) {
-        if let Some(bucket) = self.buckets.last_mut() {
-            bucket.uneven_from = bucket.uneven_from.min(from);
+            if end.as_ref() != Some(last) {
+                *anchor = false;
+                bucket.uneven_from = bucket.uneven_from.min(end.unwrap_or(ALWAYS));
+            }
         }
     }
 
-    /// Something else in the present bucket expires, not before this second.
+    /// A row marker in the present bucket expires in this second.
     pub(super) fn expires(&mut self, second: i64) {
         if let Some(bucket) = self.buckets.last_mut() {
             bucket.first_expiry = bucket.first_expiry.min(second);
         }
     }
 
-    pub(super) fn proof(
-        &self,
-        schema: &TableSchema,
-        checksums: &[[u8; BYTES]],
-        as_of: u32,
-    ) -> Proof {
+    pub(super) fn proof(&self, schema: &TableSchema, checksums: &[[u8; BYTES]]) -> Proof {
         let columns = schema.regulars.iter().zip(&self.anchors);
         let anchors = columns.filter(|(_, is_anchor)| **is_anchor);
         let second = |second: i64| Some(second).filter(|second| *second != NEVER);
         let buckets = self.buckets.iter().zip(checksums);
         Proof {
-            as_of: as_of.into(),
+            as_of: self.as_of,
             anchors: anchors.map(|(column, _)| column.name.clone()).collect(),
             buckets: buckets
                 .map(|(facts, checksum)| BucketProof {
@@ -126,6 +110,7 @@ impl Facts {
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         let count = |length: usize| u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
+        out.extend_from_slice(&self.as_of.to_be_bytes());
         out.extend_from_slice(&count(self.anchors.len()));
         out.extend(self.anchors.iter().map(|anchor| u8::from(*anchor)));
         out.extend_from_slice(&count(self.buckets.len()));
@@ -137,6 +122,7 @@ impl Facts {
     }
 
     pub(super) fn read(cursor: &mut Cursor<'_>) -> Option<Self> {
+        let as_of = cursor.long().ok()?;
         let columns = cursor.count("column count").ok()?;
         let anchors = cursor.take(columns, "anchors").ok()?;
         let anchors = anchors.iter().map(|anchor| *anchor == 1).collect();
@@ -149,6 +135,7 @@ impl Facts {
             })
         });
         Some(Self {
+            as_of,
             anchors,
             buckets: buckets.collect::<Option<_>>()?,
         })
@@ -163,10 +150,13 @@ mod tests {
 
     fn facts(rows: &[&[End]]) -> Facts {
         let mut facts = Facts::default();
+        facts.go_on_at(NOW);
+        facts.go_on_at(NOW - 9);
+        assert_eq!(facts.as_of, NOW);
         facts.begin_bucket();
         for ends in rows {
             let first = ends.iter().flatten().min().copied().unwrap_or(NEVER);
-            facts.add(ends, first, NOW);
+            facts.add(ends, first);
         }
         facts
     }
@@ -189,24 +179,10 @@ mod tests {
     }
 
     #[test]
-    fn a_column_that_was_never_there_must_be_looked_into() {
-        let mut facts = facts(&[&[None, None]]);
-        assert_eq!(facts.anchors, [true, true]);
-        let lacking = facts.add(&[None, Some(NEVER)], NEVER, NOW);
-        let (columns, until) = (vec![0], NEVER);
-        assert_eq!(lacking, Some(Lacking { columns, until }));
+    fn a_column_that_was_never_there_makes_it_uneven_always() {
+        let facts = facts(&[&[None, Some(NEVER)], &[None, None]]);
         assert_eq!(facts.anchors, [false, true]);
-        assert_eq!(facts.buckets[0].uneven_from, NEVER);
-        facts.uneven(3_000);
-        facts.uneven(NEVER);
-        assert_eq!(facts.buckets[0].uneven_from, 3_000);
-    }
-
-    #[test]
-    fn a_column_that_was_never_there_makes_a_row_of_mixed_lives_uneven_at_once() {
-        let facts = facts(&[&[None, Some(2_000), Some(NEVER)]]);
-        assert_eq!(facts.anchors, [false, false, true]);
-        assert_eq!(facts.buckets[0].uneven_from, NOW);
+        assert_eq!(facts.buckets[0].uneven_from, ALWAYS);
     }
 
     #[test]

@@ -6,12 +6,14 @@
 //! gone does not come back later, so these moments say everything.
 
 use std::collections::HashSet;
+use std::rc::Rc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use futures::try_join;
 
-use super::presence::{Placed, Presence};
-use super::reader::{Reader, Selection, Side};
+use super::reader::{Ask, Reader, Selection, Side};
+use super::restriction::Restriction;
+use super::row::{Key, RowAt};
 use super::{Difference, DifferenceKind, VerifyError};
 
 /// The last second of Cassandra 4.1, which counts seconds in a signed int. Nothing expires later there, nor on 5.0 in
@@ -22,14 +24,18 @@ const FAR: u32 = i32::MAX.cast_unsigned();
 /// answers correctly.
 const FARTHEST: u32 = u32::MAX - 1;
 
-/// Maximum number of concurrent reads of short runs of rows.
+/// Maximum number of concurrent reads of single rows, and of short runs of rows.
 const CONCURRENCY: usize = 16;
+const PAGE_ROWS: i32 = 2000;
+/// If no more than one row in this many is wanted, the rows are read one by one.
+const SPARSE: usize = 8;
 
 /// A row whose cells, if it has any, all expire.
 #[derive(Debug)]
 pub(super) struct Mortal {
-    pub(super) placed: Placed,
-    pub(super) has_cells: bool,
+    pub(super) key: Key,
+    /// Its place among the rows that are checked together.
+    pub(super) place: usize,
     /// When its last cell expires; if it has none, when it was read.
     pub(super) until: u32,
 }
@@ -42,17 +48,23 @@ pub(super) struct Lifetimes<'r, 'a> {
 type Rows<'m> = Vec<&'m Mortal>;
 
 impl Lifetimes<'_, '_> {
-    /// Checks rows of one bucket, in clustering order. Returns the places of those that live for ever.
-    pub(super) async fn check(&self, rows: &[Mortal]) -> Result<HashSet<usize>, VerifyError> {
+    /// Checks rows of one bucket, in clustering order. Returns the first second in which a marker ends that outlives its
+    /// row's cells.
+    pub(super) async fn check(&self, rows: &[Mortal]) -> Result<Option<u32>, VerifyError> {
         let (far, near) = self.divide(rows.iter().collect(), FAR).await?;
-        let (eternal, late) = self.divide(far, FARTHEST).await?;
-        self.check_ends(near, 0, FAR).await?;
-        self.check_ends(late, FAR, FARTHEST).await?;
-        Ok(eternal.iter().map(|row| row.placed.place).collect())
+        let (_, late) = self.divide(far, FARTHEST).await?;
+        let first = self.check_ends(near, 0, FAR).await?;
+        let later = self.check_ends(late, FAR, FARTHEST).await?;
+        Ok(first.or(later))
     }
 
     /// Checks rows that are gone at `end`: whether they end with their cells, and if not, when.
-    async fn check_ends(&self, rows: Rows<'_>, start: u32, end: u32) -> Result<(), VerifyError> {
+    async fn check_ends(
+        &self,
+        rows: Rows<'_>,
+        start: u32,
+        end: u32,
+    ) -> Result<Option<u32>, VerifyError> {
         let asked = |row: &Mortal| row.until.max(start);
         let runs: Vec<Rows<'_>> = rows
             .chunk_by(|one, next| asked(one) == asked(next))
@@ -67,18 +79,20 @@ impl Lifetimes<'_, '_> {
         let earliest = outliving.iter().map(|row| asked(row)).min();
         match earliest {
             Some(earliest) => self.check_markers(outliving, earliest, end).await,
-            None => Ok(()),
+            None => Ok(None),
         }
     }
 
     /// Checks rows that are there at `alive` and gone at `gone`: finds the second in which they end in the copy, and
-    /// checks that they end in the same second in the original. Rows that end together are followed together.
+    /// checks that they end in the same second in the original. Rows that end together are followed together. Returns
+    /// the first end.
     async fn check_markers(
         &self,
         rows: Rows<'_>,
         alive: u32,
         gone: u32,
-    ) -> Result<(), VerifyError> {
+    ) -> Result<Option<u32>, VerifyError> {
+        let mut first = None;
         let mut groups = vec![(rows, alive, gone)];
         while let Some((rows, alive, gone)) = groups.pop() {
             if rows.is_empty() {
@@ -87,6 +101,7 @@ impl Lifetimes<'_, '_> {
             if gone.saturating_sub(alive) <= 1 {
                 let (rows, _) = self.divide(rows, alive).await?;
                 self.divide(rows, gone).await?;
+                first = Some(first.unwrap_or(gone).min(gone));
                 continue;
             }
             let middle = alive.midpoint(gone);
@@ -97,7 +112,7 @@ impl Lifetimes<'_, '_> {
             groups.push((later, middle, gone));
             groups.push((sooner, alive, middle));
         }
-        Ok(())
+        Ok(first)
     }
 
     /// Divides rows into those that are there at a moment and those that are not. It is a difference if the two sides
@@ -125,17 +140,77 @@ impl Lifetimes<'_, '_> {
         rows: &[&Mortal],
         at: u32,
     ) -> Result<Vec<bool>, VerifyError> {
-        let rows: Vec<&Placed> = rows.iter().map(|row| &row.placed).collect();
-        self.presence(side, at).of(&rows).await
+        let Some(ranges) = self.ranges(rows) else {
+            return self.visible_one_by_one(side, rows, at).await;
+        };
+        match self.keys(side, &ranges, at).await {
+            Ok(found) => Ok(rows.iter().map(|row| found.contains(&row.key)).collect()),
+            // There may be too much to read between these rows, while each of them has been read before.
+            Err(error) if error.is_about_size() => self.visible_one_by_one(side, rows, at).await,
+            Err(error) => Err(error),
+        }
     }
 
-    fn presence(&self, side: Side, at: u32) -> Presence<'_, '_> {
-        Presence {
-            reader: self.reader,
-            side,
-            selection: Selection::Keys,
-            at,
+    /// The reads that find all of these rows and few others; `None` if the rows should be read one by one.
+    fn ranges(&self, rows: &[&Mortal]) -> Option<Vec<Restriction>> {
+        let clustering = &self.reader.schema().clustering;
+        let (first, last) = (rows.first()?, rows.last()?);
+        let span = last.place.saturating_sub(first.place);
+        // Rows between two keys take up to this many reads.
+        if rows.len() < 2 * clustering.len() || span / rows.len() >= SPARSE {
+            return None;
         }
+        Restriction::between(clustering, &first.key, &last.key)
+    }
+
+    async fn visible_one_by_one(
+        &self,
+        side: Side,
+        rows: &[&Mortal],
+        at: u32,
+    ) -> Result<Vec<bool>, VerifyError> {
+        let keys: Vec<&Key> = rows.iter().map(|row| &row.key).collect();
+        let reads = stream::iter(keys).map(|key| self.is_there(side, key, at));
+        reads.buffered(CONCURRENCY).try_collect().await
+    }
+
+    async fn is_there(&self, side: Side, key: &Key, at: u32) -> Result<bool, VerifyError> {
+        let row = self.reader.row(side, Selection::Keys, key, at).await?;
+        Ok(row.is_some())
+    }
+
+    async fn keys(
+        &self,
+        side: Side,
+        ranges: &[Restriction],
+        at: u32,
+    ) -> Result<HashSet<Key>, VerifyError> {
+        let columns = self.reader.schema().clustering.len();
+        let mut found = HashSet::new();
+        for range in ranges {
+            let mut paging_state: Option<Vec<u8>> = None;
+            loop {
+                let ask = Ask {
+                    side,
+                    selection: Selection::Keys,
+                    restriction: range,
+                    at,
+                    page_size: PAGE_ROWS,
+                    paging_state: paging_state.as_deref(),
+                    bytes: 0,
+                };
+                let block = Rc::new(self.reader.page(ask).await?);
+                for row in (0..block.row_count()).filter_map(|index| block.row(index)) {
+                    let row = RowAt::read(&row, columns).map(|row| row.owned_key());
+                    found.insert(row.ok_or(VerifyError::NotUnderstood)?);
+                }
+                paging_state = block.paging_state.clone();
+                if paging_state.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(found)
     }
 
     /// Whether the row is there, once both sides agree. If the moment has passed meanwhile, the row is read at the
@@ -145,10 +220,10 @@ impl Lifetimes<'_, '_> {
         for wait in self.reader.verification.patience.reread {
             tokio::time::sleep_until(began + wait).await;
             let at = at.max(self.reader.later());
-            let original = self.presence(Side::Original, at);
-            let copy = self.presence(Side::Bucket(self.bucket), at);
-            let key = &row.placed.key;
-            let (original, copy) = try_join!(original.of_one(key), copy.of_one(key))?;
+            let (original, copy) = try_join!(
+                self.is_there(Side::Original, &row.key, at),
+                self.is_there(Side::Bucket(self.bucket), &row.key, at),
+            )?;
             if original == copy {
                 return Ok(copy);
             }
@@ -157,7 +232,7 @@ impl Lifetimes<'_, '_> {
             bucket: self.bucket,
             kind: DifferenceKind::Marker,
             column: None,
-            key: row.placed.key.clone(),
+            key: row.key.clone(),
         }))
     }
 }

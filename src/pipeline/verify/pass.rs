@@ -7,10 +7,7 @@ use tokio::time::Instant;
 
 use super::checksum::Checksums;
 use super::compare::compare;
-use super::facts::Lacking;
-use super::gaps::Gap;
 use super::lifetime::{Lifetimes, Mortal};
-use super::presence::Placed;
 use super::reader::{Reader, Selection, Side};
 use super::row::{Key, Row, RowAt};
 use super::stream::Stream;
@@ -37,7 +34,6 @@ struct Chunk {
     row_count: usize,
     cell_count: usize,
     mortals: Vec<Mortal>,
-    gaps: Vec<Gap>,
 }
 
 /// What comes next on the two sides.
@@ -60,7 +56,8 @@ enum Expected {
 
 impl<'r, 'a> Pass<'r, 'a> {
     pub(super) fn new(reader: &'r Reader<'a>) -> Self {
-        let found = beginning(reader);
+        let mut found = beginning(reader);
+        found.facts.go_on_at(reader.now().into());
         Self {
             reader,
             checksums: Checksums::from(found.checksum, found.bucket_checksums.clone()),
@@ -96,10 +93,7 @@ impl<'r, 'a> Pass<'r, 'a> {
             row_count: self.found.row_count,
             cell_count: self.found.cell_count,
             byte_count: self.found.byte_count,
-            proof: self
-                .found
-                .facts
-                .proof(reader.schema(), &bucket_checksums, reader.now()),
+            proof: self.found.facts.proof(reader.schema(), &bucket_checksums),
             checksum,
             bucket_checksums,
         })
@@ -266,11 +260,11 @@ impl<'r, 'a> Pass<'r, 'a> {
         let columns = columns.ok_or(VerifyError::NotUnderstood)?;
         let ttls = columns.concat();
         self.checksums.add(&row, &ttls, at.into());
-        let lacking = self.found.facts.add_row(&columns, at.into());
+        self.found.facts.add_row(&columns, at.into());
         self.found.row_count += 1;
         self.found.cell_count += ttls.len() as u64;
         self.found.byte_count += row.byte_count() as u64;
-        self.chunk.add(&row, &ttls, lacking, at);
+        self.chunk.add(&row, &ttls, at);
         if self.chunk.row_count >= CHUNK_ROWS || self.chunk.cell_count >= CHUNK_CELLS {
             self.check_lifetimes(bucket).await?;
         }
@@ -282,15 +276,10 @@ impl<'r, 'a> Pass<'r, 'a> {
         if !chunk.mortals.is_empty() {
             let reader = self.reader;
             let lifetimes = Lifetimes { reader, bucket };
-            let eternal = lifetimes.check(&chunk.mortals).await?;
-            let is_mortal = |row: &&Mortal| !row.has_cells && !eternal.contains(&row.placed.place);
-            // When such a marker ends was found to be equal, but is not known here.
-            if let Some(row) = chunk.mortals.iter().find(is_mortal) {
-                self.found.facts.expires(row.until.into());
+            if let Some(end) = lifetimes.check(&chunk.mortals).await? {
+                self.found.facts.expires(end.into());
             }
         }
-        let uneven_from = self.reader.uneven_from(&chunk.gaps).await?;
-        self.found.facts.uneven(uneven_from);
         if let Some(last) = self.last.take() {
             self.found.last = self.read(&last)?.owned_key();
         }
@@ -315,21 +304,12 @@ fn beginning(reader: &Reader<'_>) -> Checked {
 
 impl Chunk {
     /// A row with a cell that never expires is there for ever on both sides, whatever its marker is.
-    fn add(&mut self, row: &Row<'_>, ttls: &[Option<i32>], lacking: Option<Lacking>, at: u32) {
-        let place = self.row_count;
-        let placed = || Placed {
-            key: row.owned_key(),
-            place,
-        };
-        if let Some(lacking) = lacking {
-            let placed = placed();
-            self.gaps.push(Gap { placed, lacking });
-        }
+    fn add(&mut self, row: &Row<'_>, ttls: &[Option<i32>], at: u32) {
         if ttls.iter().all(Option::is_some) {
             let longest = ttls.iter().flatten().max().copied().unwrap_or(0);
             self.mortals.push(Mortal {
-                placed: placed(),
-                has_cells: !ttls.is_empty(),
+                key: row.owned_key(),
+                place: self.row_count,
                 until: at.saturating_add_signed(longest),
             });
         }

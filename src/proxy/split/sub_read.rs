@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::even;
+use super::even::{self, Certain};
 use super::fallback::{Fallback, Instead};
 use super::reading::{Reading, Source};
 use super::row_bytes::RowBytes;
@@ -15,6 +15,7 @@ use crate::protocol::header::{Version, opcode};
 use crate::protocol::response;
 use crate::protocol::types::Value;
 use crate::proxy::own::Unanswered;
+use crate::rewrite::Reason;
 use crate::rewrite::aggregate::Joined;
 use crate::rewrite::bounds;
 use crate::rewrite::native::{Mark, NativeState, UNLIMITED};
@@ -51,6 +52,8 @@ pub(super) struct Part<'a> {
     pub(super) prepared: Arc<Prepared>,
     /// In the order in which the client wants their rows.
     buckets: Vec<usize>,
+    /// If not empty, a row without a value in one of these places is left to the original.
+    telling: &'a [usize],
 }
 
 /// The reply to one sub-read.
@@ -72,18 +75,21 @@ impl<'a> Part<'a> {
         let key = reading.keys.get(keys.start).ok_or(Fallback::Unexpected)?;
         let render = |from| reading.readable.render(reading.bound, from);
         let render = |from| render(from).map_err(Fallback::Form);
-        let (statement, described, buckets) = match &source {
+        let (statement, described, (buckets, telling)) = match &source {
             Source::Split(layout) => {
                 let statement = render(From::Split(&layout.split_table))?;
                 let buckets = bounds::buckets(reading.readable, reading.bound, &layout.buckets);
-                let checked = even::check(reading.readable, reading.asked, layout, &buckets);
-                checked.map_err(Fallback::Form)?;
-                (statement, None, buckets)
+                let certain = even::check(reading.readable, reading.asked, layout, &buckets);
+                let telling = match certain.map_err(Fallback::Form)? {
+                    Certain::All => None,
+                    Certain::Telling => reading.readable.queried.as_ref(),
+                };
+                (statement, None, (buckets, telling))
             }
             Source::Original => {
                 let run = From::Run(keys.len(), reading.limits.per_partition);
                 // The text for one key has the same columns, and does not depend on the number of keys.
-                (render(run)?, Some(render(From::Original)?), vec![0])
+                (render(run)?, Some(render(From::Original)?), (vec![0], None))
             }
         };
         let text = &described.as_ref().unwrap_or(&statement).text;
@@ -100,6 +106,7 @@ impl<'a> Part<'a> {
             statement,
             prepared,
             buckets,
+            telling: telling.map_or(&[], |queried| &queried.telling),
         })
     }
 
@@ -175,7 +182,11 @@ impl<'a> Part<'a> {
             })
         };
         let message = (reply.body, 0, warnings);
-        SubPage::read(message, reply.reserved, &self.reading.reader.share, behind)
+        let page = SubPage::read(message, reply.reserved, &self.reading.reader.share, behind)?;
+        match self.telling.is_empty() || page.rows().tell(self.telling) {
+            true => Ok(page),
+            false => Err(Fallback::Form(Reason::Uneven).into()),
+        }
     }
 
     async fn read_original(&self, place: &Place, page_size: i32) -> Result<SubPage, Instead> {
@@ -304,15 +315,19 @@ impl SubPage {
         })
     }
 
-    /// An aggregate has only this row.
-    pub(super) fn first_row(&self) -> Option<Joined> {
-        let page = Page {
+    fn rows(&self) -> Page<'_> {
+        Page {
             paging_state: None,
             column_count: self.column_count,
             columns: &[],
             row_count: self.row_count,
             rows: self.rows.rows(),
-        };
+        }
+    }
+
+    /// An aggregate has only this row.
+    pub(super) fn first_row(&self) -> Option<Joined> {
+        let page = self.rows();
         let values = page.first_row_values()?;
         Some(
             values

@@ -1,6 +1,6 @@
 //! What verify found out about the buckets of a generation: facts that readers rely on. Pure.
 
-/// The facts about one generation, as of the second of its copy.
+/// The facts about one generation, as of the second of its comparison.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Proof {
     /// Seconds since 1970. What had expired before is in no bucket, so a read of an earlier second is the original's.
@@ -17,8 +17,8 @@ pub struct BucketProof {
     pub row_count: u64,
     /// The first second in which a cell or a row marker expires, if any does.
     pub first_expiry: Option<i64>,
-    /// The first second in which the original may hide a row, which has lost one column or never had it, from reads
-    /// that do not select a column that lives on. The copy does not hide it.
+    /// The first second in which a row has lost one column, or never had it, while another lives on. From then on the
+    /// original may hide the row from reads that do not select the living column, and the copy does not.
     pub uneven_from: Option<i64>,
     /// Of its rows; equal for the original and the copy.
     pub checksum: [u8; 16],
