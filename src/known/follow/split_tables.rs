@@ -33,7 +33,8 @@ fn damaged<'a>(
 }
 
 /// Takes all splits of the original out of service if one of its split tables is damaged. Returns the tables as they are
-/// then; `None`: none is damaged.
+/// then; `None`: none is damaged. After an error the caller owes one more taking out of service: the record may say
+/// already that the table was given up, so no later check finds the damage.
 pub(super) async fn check(
     store: &Store,
     row: &WatchedRow,
