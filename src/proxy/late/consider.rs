@@ -182,6 +182,15 @@ impl WriteChecker {
         let (name, owner) = concern.split_table(&self.wide_row.known)?;
         Some(match owner {
             Owner::Unknown => self.hold(Stale::Schema),
+            // It may as well be a client's own table in another keyspace, so the refusal must not be final.
+            Owner::Original(original) if name.keyspace.is_none() => {
+                let text = format!(
+                    "narrows: {} may be a table that holds splits of {original}; a USE that has no reply yet decides. This \
+                     statement was not forwarded; try again, or name the keyspace in it",
+                    name.table
+                );
+                Decision::refuse(ErrorCode::Overloaded, &text)
+            }
             Owner::Original(original) => {
                 let split_table = TableName::new(&original.keyspace, &name.table);
                 let text = format!(
