@@ -1,6 +1,6 @@
 //! Notices when somebody dropped, replaced or truncated a split table around the proxies. Its splits would answer with
-//! rows missing, so all splits of its original go out of service. The table is then given up, for ever: the record of
-//! split tables, not this process, knows which ones were.
+//! rows missing, so all splits of its original go out of service. The table is then given up, for ever. The record
+//! of split tables, not this process, knows which ones were; `originals` remembers only what a failed attempt owes.
 
 use uuid::Uuid;
 
