@@ -228,6 +228,11 @@ impl Comparing<'_> {
                     compared = self.one(id, schema.as_deref(), seen) => compared?,
                     _ = leaving.recv() => return Ok(()),
                 };
+                // Ctrl-C does not end this half-way.
+                let compared = match compared {
+                    Some(compared) => self.act_on(id, compared).await?,
+                    None => None,
+                };
                 if let Some(one) = compared.as_ref().filter(|_| self.json) {
                     super::print(&format::json(&Row::new(one)));
                 }
@@ -262,19 +267,31 @@ impl Comparing<'_> {
                 "the original is gone, or Narrows does not understand its schema".to_owned(),
             ),
         };
-        let verdict = match verdict {
-            Verdict::Differs { reason, .. } => match self.differs(id, generation, &reason).await? {
-                Some(Demoted::Before) => return Ok(None),
-                demoted => Verdict::Differs { reason, demoted },
-            },
-            other => other,
-        };
         Ok(Some(Compared {
             table: id.table.clone(),
             literals: columns.literals(&id.key),
             bytes: id.key.clone(),
             generation,
             verdict,
+        }))
+    }
+
+    /// Does what a difference asks for. `None`: the split went out of service while it was compared.
+    async fn act_on(
+        &self,
+        id: &SplitId,
+        compared: Compared,
+    ) -> Result<Option<Compared>, StoreError> {
+        let Verdict::Differs { reason, .. } = compared.verdict else {
+            return Ok(Some(compared));
+        };
+        let verdict = match self.differs(id, compared.generation, &reason).await? {
+            Some(Demoted::Before) => return Ok(None),
+            demoted => Verdict::Differs { reason, demoted },
+        };
+        Ok(Some(Compared {
+            verdict,
+            ..compared
         }))
     }
 

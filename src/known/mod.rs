@@ -6,7 +6,8 @@
 //!   reading a shard, and `snapshot` keeps filters across restarts.
 //! - `lookup` tells whether a partition is split: `validate` reads the shard's version, `cache` and `shared_cache`
 //!   (behind a `breaker`) find the layout.
-//! - `retire` takes a split out of service before a write to its partition is acknowledged.
+//! - `retire` takes a split out of service before a write to its partition is acknowledged; `taken_out` lets writes
+//!   share it when it concerns a whole table.
 //! - `service` runs all of it on a thread of its own; `slot` holds the store once it is open.
 
 pub mod breaker;
@@ -21,6 +22,7 @@ pub mod service;
 pub mod shared_cache;
 pub mod slot;
 pub mod snapshot;
+pub mod taken_out;
 #[cfg(test)]
 pub(crate) mod testing;
 pub mod validate;
@@ -39,6 +41,7 @@ use self::freshness::Freshness;
 use self::lookup::LookupMetrics;
 use self::retire::LateWriteMetrics;
 use self::slot::TableShards;
+use self::taken_out::TakenOut;
 use self::validate::Validations;
 use crate::filter::{TableFilter, Target};
 use crate::schema::TableSchema;
@@ -74,6 +77,7 @@ pub struct Watched {
     pub following: TableMetrics,
     pub lookups: LookupMetrics,
     pub late_writes: LateWriteMetrics,
+    taken_out: TakenOut,
     /// Counts reads that show that the table as a whole is healthy.
     pub answers: Answers,
 }
@@ -103,6 +107,7 @@ impl Watched {
             following: TableMetrics::register(&table),
             lookups: LookupMetrics::register(&table),
             late_writes: LateWriteMetrics::register(&table),
+            taken_out: TakenOut::default(),
             answers: Answers::default(),
         }
     }

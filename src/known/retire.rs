@@ -245,8 +245,12 @@ impl Retirer {
         self.run(async move {
             let store = retirer.store.get()?;
             let table = watched.name();
-            store.take_out_of_service(table, watched.shards()).await?;
-            watched.following.out_of_service.increment(1);
+            let take = async {
+                store.take_out_of_service(table, watched.shards()).await?;
+                watched.following.out_of_service.increment(1);
+                Ok(())
+            };
+            watched.taken_out.share(take).await?;
             if demote {
                 store.demote_table(table).await?;
             }

@@ -33,6 +33,8 @@ pub(super) enum Concern {
     Configures(Name),
     DropsKeyspace(String),
     WritesAnything,
+    /// Writes anything; of the tables that it names, only those with names of split tables are listed.
+    WritesMany(Vec<Name>),
 }
 
 impl Concern {
@@ -61,6 +63,7 @@ impl Concern {
             Touches::Configures(name) => Self::Configures(full(name)),
             Touches::DropsKeyspace(keyspace) => Self::DropsKeyspace(keyspace),
             Touches::WritesAnything => Self::WritesAnything,
+            Touches::WritesMany(names) => Self::WritesMany(names.into_iter().map(full).collect()),
         }
     }
 
@@ -107,15 +110,14 @@ impl Concern {
                 tables.retain(|watched| watched.name().keyspace == *keyspace);
                 tables
             }
-            Self::WritesAnything => known.tables(),
+            Self::WritesAnything | Self::WritesMany(_) => known.tables(),
         }
     }
 
-    /// The first table that the statement changes and that is, or may be, a split table, with its owner. A batch that
-    /// names too many tables has no names here; the audit finds what it writes.
+    /// The first table that the statement changes and that is, or may be, a split table, with its owner.
     pub(super) fn split_table(&self, known: &Known) -> Option<(&Name, Owner)> {
         let names = match self {
-            Self::Writes(names) => names.as_slice(),
+            Self::Writes(names) | Self::WritesMany(names) => names.as_slice(),
             Self::Changes(_, name) | Self::Configures(name) => std::slice::from_ref(name),
             // DROP KEYSPACE drops the original as well.
             Self::Nothing | Self::Reads { .. } | Self::DropsKeyspace(_) | Self::WritesAnything => {
@@ -218,7 +220,12 @@ mod tests {
         // Nobody has looked yet.
         assert_eq!(owner("TRUNCATE wide_t_1"), Some(Owner::Unknown));
         watched.set_split_tables(["wide_t_1".to_owned()].into());
+        let many: String = (0..100)
+            .map(|n| format!("INSERT INTO a{n} (k) VALUES (1);"))
+            .collect();
+        let many = format!("BEGIN BATCH {many} DELETE FROM wide_t_1 WHERE k = 1; APPLY BATCH");
         for text in [
+            many.as_str(),
             "INSERT INTO plant.wide_t_1 (k) VALUES (1)",
             "UPDATE wide_t_1 SET v = 1 WHERE k = 1",
             "DELETE FROM \"wide_t_1\" WHERE k = 1",

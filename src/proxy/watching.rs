@@ -73,7 +73,7 @@ impl Watching {
                 let table = TableName::new(keyspace, table);
                 self.decide_read(asking, &table, watched.as_ref(), &parameters()?)
             }
-            Concern::Configures(_) => Ok(self.writes.protect(&asking.concern)),
+            Concern::Configures(_) => Ok(self.writes.consider_configuring(&asking.concern)),
             _ => self.writes.consider(asking, parameters).map(Some),
         }
     }

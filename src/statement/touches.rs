@@ -4,6 +4,8 @@
 //! are single tokens, so a table's name follows these words wherever they occur. A write whose tables cannot be found
 //! counts as a write to any table.
 
+use std::collections::BTreeSet;
+
 use super::lexer::Lexer;
 
 /// What a text may do to tables.
@@ -21,6 +23,8 @@ pub enum Touches {
     DropsKeyspace(String),
     /// A write whose table is not understood.
     WritesAnything,
+    /// A batch that names too many tables to list them. Contains only names that a split table may have.
+    WritesMany(Vec<Name>),
 }
 
 impl Touches {
@@ -30,9 +34,11 @@ impl Touches {
         match self {
             Self::Writes(names) => names.iter().any(is_short),
             Self::Reads(name) | Self::Changes(_, name) => is_short(name),
-            Self::Nothing | Self::Configures(_) | Self::DropsKeyspace(_) | Self::WritesAnything => {
-                false
-            }
+            Self::Nothing
+            | Self::Configures(_)
+            | Self::DropsKeyspace(_)
+            | Self::WritesAnything
+            | Self::WritesMany(_) => false,
         }
     }
 }
@@ -46,7 +52,7 @@ pub enum Change {
 }
 
 /// A table's name as written, folded as Cassandra folds it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Name {
     pub keyspace: Option<String>,
     pub table: String,
@@ -54,6 +60,8 @@ pub struct Name {
 
 /// A batch that names more tables than this counts as a write to any table.
 const NAMES_MAX: usize = 64;
+/// The names of all split tables begin with this (`wide_row/split_name.rs`).
+const RESERVED: &str = "wide_";
 
 pub fn touches(text: &str) -> Touches {
     let mut tokens = Lexer::new(text);
@@ -72,7 +80,7 @@ pub fn touches(text: &str) -> Touches {
     } else if is("delete") {
         one(name_behind(text, tokens, "from"))
     } else if is("begin") {
-        names_in_batch(text, tokens)
+        return batch(text, tokens);
     } else if is("truncate") {
         let mut rest = without(text, tokens, &["table", "columnfamily"]);
         return change(Change::Truncate, text, &mut rest);
@@ -136,9 +144,9 @@ fn change(how: Change, text: &str, rest: &mut Lexer<'_>) -> Touches {
     name.map_or(Touches::WritesAnything, |name| Touches::Changes(how, name))
 }
 
-/// The tables of a batch, each once; `None` if a name is missing, or there are too many.
-fn names_in_batch(text: &str, mut tokens: Lexer<'_>) -> Option<Vec<Name>> {
-    let mut names = Vec::new();
+/// The tables of a batch, each once. A batch with a name missing, or without names, may write anything.
+fn batch(text: &str, mut tokens: Lexer<'_>) -> Touches {
+    let (mut names, mut reserved) = (Vec::new(), BTreeSet::new());
     while let Some(token) = tokens.next() {
         let stands_before = ["into", "update", "from"]
             .iter()
@@ -146,15 +154,21 @@ fn names_in_batch(text: &str, mut tokens: Lexer<'_>) -> Option<Vec<Name>> {
         if !stands_before {
             continue;
         }
-        let name = name(text, &mut tokens.clone())?;
-        if !names.contains(&name) {
+        let Some(name) = name(text, &mut tokens.clone()) else {
+            return Touches::WritesAnything;
+        };
+        if name.table.starts_with(RESERVED) {
+            reserved.insert(name.clone());
+        }
+        if names.len() <= NAMES_MAX && !names.contains(&name) {
             names.push(name);
         }
-        if names.len() > NAMES_MAX {
-            return None;
-        }
     }
-    Some(names)
+    match names.len() {
+        0 => Touches::WritesAnything,
+        1..=NAMES_MAX => Touches::Writes(names),
+        _ => Touches::WritesMany(reserved.into_iter().collect()),
+    }
 }
 
 fn name_behind(text: &str, mut tokens: Lexer<'_>, word: &str) -> Option<Name> {
@@ -340,9 +354,21 @@ mod tests {
         ] {
             assert_eq!(touches(text), Touches::WritesAnything, "{text}");
         }
-        let batch = (0..100).map(|table| format!("INSERT INTO t{table} (k) VALUES (1);"));
-        let batch = format!("BEGIN BATCH {} APPLY BATCH", batch.collect::<String>());
-        assert_eq!(touches(&batch), Touches::WritesAnything);
+    }
+
+    #[test]
+    fn of_too_many_names_those_of_split_tables_are_kept() {
+        let many = |others: &[&str]| {
+            let tables = (0..100).map(|number| format!("t{number}"));
+            let tables = tables.chain(others.iter().map(|&name| name.to_owned()));
+            let inserts = tables.map(|table| format!("INSERT INTO {table} (k) VALUES (1);"));
+            let batch = format!("BEGIN BATCH {} APPLY BATCH", inserts.collect::<String>());
+            touches(&batch)
+        };
+        assert_eq!(many(&[]), Touches::WritesMany(Vec::new()));
+        let expected = vec![plain("wide_t_2"), plain("ks.wide_t_1")];
+        let found = many(&["ks.wide_t_1", "wide_t_2", "ks.wide_t_1"]);
+        assert_eq!(found, Touches::WritesMany(expected));
     }
 
     #[test]

@@ -47,7 +47,7 @@ class SideBySide(ControlTest):
         return self.proxy(self.contacts, settings, name=name, binary=binary)
 
     def fill(self, client, sensor: str) -> None:
-        """Every fourth row has no note, every eighth loses it after a day and was written again without a TTL."""
+        """All rows are first written without a note. Every fourth stays so. The others are written again with one, and of those every row with at % 8 == 1 with a TTL of a day."""
         insert = client.prepare(f"INSERT INTO {self.table} (sensor, day, ts, value, note) VALUES (?, 1, ?, ?, ?) USING TIMESTAMP ? AND TTL ?")
         bare = client.prepare(f"INSERT INTO {self.table} (sensor, day, ts, value) VALUES (?, 1, ?, ?) USING TIMESTAMP ?")
         note = "n" * ROW_BYTES

@@ -3,7 +3,7 @@
 //!
 //! What was last seen is in the store, not here, so the next proxy notices a change made while none ran.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,9 @@ pub(super) struct Originals {
     described: HashMap<TableName, Described>,
     /// As they were when the nodes last agreed on the schema.
     split_tables: HashMap<TableName, SplitTables>,
+    /// Tables whose splits must go out of service once more: a split table was damaged, and giving it up failed, perhaps
+    /// after the record says that it was given up.
+    owed: HashSet<TableName>,
 }
 
 /// How a table differs from what was last seen of it.
@@ -85,11 +88,12 @@ impl Originals {
                 tracing::warn!(%table, %error, "a change of the table could not be written down, trying again");
             }
         }
-        // Last, because it needs the control keyspace: while that is ill, nothing else waits for it.
+        // Last, because it may read the control keyspace for each table, and wait for it. An error of one table may be
+        // its own, so the others are checked all the same.
         for row in rows.iter().filter(|row| row.table.is_sound()) {
             if let Err(error) = self.check_split_tables(store, row, &nodes, known).await {
-                tracing::debug!(%error, "the split tables of a table could not be read, trying again");
-                return;
+                let table = &row.table.name;
+                tracing::debug!(%table, %error, "the split tables of a table could not be checked, trying again");
             }
         }
     }
@@ -105,6 +109,10 @@ impl Originals {
         let Some(watched) = known.table(&table.keyspace, &table.table) else {
             return Ok(());
         };
+        if self.owed.contains(table) {
+            store.take_out_of_service(table, row.table.shards).await?;
+            self.owed.remove(table);
+        }
         if self.unclear_since.is_none() && !self.split_tables.contains_key(table) {
             let found = store.read_split_tables(table).await?;
             watched.set_split_tables(found.names.clone());
@@ -113,8 +121,13 @@ impl Originals {
         let Some(tables) = self.split_tables.get_mut(table) else {
             return Ok(());
         };
-        if let Some(now) = split_tables::check(store, row, (tables, nodes), known).await? {
-            *tables = now;
+        match split_tables::check(store, row, (tables, nodes), known).await {
+            Ok(Some(now)) => *tables = now,
+            Ok(None) => {}
+            Err(error) => {
+                self.owed.insert(table.clone());
+                return Err(error);
+            }
         }
         Ok(())
     }

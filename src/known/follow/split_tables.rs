@@ -1,6 +1,6 @@
 //! Notices when somebody dropped, replaced or truncated a split table around the proxies. Its splits would answer with
-//! rows missing, so all splits of its original go out of service. The table is then given up, for ever: the record of
-//! split tables, not this process, knows which ones were.
+//! rows missing, so all splits of its original go out of service. The table is then given up, for ever. The record
+//! of split tables, not this process, knows which ones were; `originals` remembers only what a failed attempt owes.
 
 use uuid::Uuid;
 
@@ -33,7 +33,8 @@ fn damaged<'a>(
 }
 
 /// Takes all splits of the original out of service if one of its split tables is damaged. Returns the tables as they are
-/// then; `None`: none is damaged.
+/// then; `None`: none is damaged. After an error the caller owes one more taking out of service: the record may say
+/// already that the table was given up, so no later check finds the damage.
 pub(super) async fn check(
     store: &Store,
     row: &WatchedRow,

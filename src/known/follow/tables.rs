@@ -221,7 +221,7 @@ impl Followed {
     fn rebuild_one(self: &Arc<Self>, store: &Arc<Store>, shards: &[Shard]) {
         self.show_metrics();
         let grown = self.watched.filter.needs_rebuild().into_iter().next();
-        let emptied = || shards.iter().position(Shard::is_emptied);
+        let emptied = || longest_emptied(shards);
         let Some(index) = grown.or_else(emptied) else {
             return;
         };
@@ -252,11 +252,47 @@ impl Followed {
     }
 }
 
+/// The emptied shard that has waited longest. Epochs may move all the time, so a fixed order would rebuild the first
+/// shard again and again, and no other.
+fn longest_emptied(shards: &[Shard]) -> Option<usize> {
+    let emptied = shards
+        .iter()
+        .enumerate()
+        .filter(|(_, shard)| shard.is_emptied());
+    let longest = emptied.min_by_key(|(_, shard)| shard.gone_since);
+    longest.map(|(index, _)| index)
+}
+
 /// Marks a rebuild as in progress. However it ends, the next may begin.
 struct Rebuilding<'a>(&'a AtomicBool);
 
 impl Drop for Rebuilding<'_> {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn emptied_shards_take_turns() {
+        let began = Instant::now();
+        let emptied = |at: u64| Shard {
+            gone: GONE_KEYS_MAX + 1,
+            gone_since: Some(began + Duration::from_secs(at)),
+            ..Shard::default()
+        };
+        let mut shards = [emptied(0), Shard::default(), emptied(1), emptied(1)];
+        let mut rebuilt = Vec::new();
+        for at in 2..6 {
+            let index = longest_emptied(&shards).expect("one is emptied");
+            rebuilt.push(index);
+            // Its epoch has moved again.
+            shards[index] = emptied(at);
+        }
+        assert_eq!(rebuilt, [0, 2, 3, 0]);
+        assert_eq!(longest_emptied(&shards[1..2]), None);
     }
 }

@@ -112,9 +112,11 @@ pub async fn demote(
         "a split differs from its original; taking all splits of its table out of service, and making no more. Find out \
          who writes around the proxies, then run: narrows mode {} serve", id.table
     );
-    // Service ends first: if this fails half-way, no split is read that was not made anew.
-    store.take_out_of_service(&id.table, id.shards()).await?;
+    // The split's own shard comes last. If this stops half-way, the split is still in service, so the next comparison
+    // finds the same difference and all of this is done again. In mode `detect` no proxy reads the split meanwhile.
+    store.take_others_out_of_service(id).await?;
     let mode = store.demote_table(&id.table).await?;
+    store.take_own_out_of_service(id).await?;
     store.invalidate(id, generation, &why.kept).await?;
     Ok(Demoted::Now(mode))
 }

@@ -1,5 +1,5 @@
-//! Drops split tables a day after they were first seen to be unused. Never sooner, and only tables that Narrows made: a
-//! table of such a name that a person made stays.
+//! Drops split tables a day after they were first seen to be unused, and at once those that were given up because
+//! somebody damaged them. Only tables that Narrows made: a table of such a name that a person made stays.
 //!
 //! A split refers to the table that holds its buckets, even while it is out of service and waits for its clean-up. A
 //! split that is yet to be planned refers to the table made for the original's present schema.
@@ -61,7 +61,7 @@ pub(super) async fn retire(
     for table in given_up {
         if store.drop_split_table(original, &table).await? {
             let (keyspace, name) = (&original.keyspace, &table.name);
-            tracing::info!(%keyspace, table = %name, "dropped a split table that was unused for a day");
+            tracing::info!(%keyspace, table = %name, "dropped a split table that was unused for a day, or given up");
             dropped += 1;
         }
     }

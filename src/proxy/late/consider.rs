@@ -146,11 +146,24 @@ impl WriteChecker {
         Some(self.decide(gathered, named, Kind::SerialRead, None, header))
     }
 
+    /// A statement that changes how a table is kept. `None`: the table is no split table.
+    pub(in crate::proxy) fn consider_configuring(&self, concern: &Concern) -> Option<Decision> {
+        self.refuse_if_early().or_else(|| self.protect(concern))
+    }
+
+    /// Upstream may accept the client before we see its reply. Until then we can ask nothing on this connection, and tell
+    /// nobody which tables are split tables.
+    fn refuse_if_early(&self) -> Option<Decision> {
+        let is_early = self.wire.stage.get() != Stage::Established;
+        is_early.then(|| Decision::refuse(ErrorCode::Protocol, TOO_EARLY))
+    }
+
     /// A write waits while the knowledge about its tables is stale.
     fn hold_if_stale(&self, concern: &Concern, tables: &[Arc<Watched>]) -> Option<Decision> {
-        // Upstream may accept the client before we see its reply, and until then we can ask nothing on this connection.
-        if self.wire.stage.get() != Stage::Established && concern.is_write() {
-            return Some(Decision::refuse(ErrorCode::Protocol, TOO_EARLY));
+        if concern.is_write()
+            && let Some(refused) = self.refuse_if_early()
+        {
+            return Some(refused);
         }
         let stale = concern.stale(&self.wide_row.known, tables)?;
         Some(self.hold(stale))
@@ -165,10 +178,19 @@ impl WriteChecker {
 
     /// Refuses a change of a split table: reads would be answered from it, and the audit finds the change only much
     /// later. The code is that of `late_writes = reject`. Unauthorized would send people to look for a missing grant.
-    pub(in crate::proxy) fn protect(&self, concern: &Concern) -> Option<Decision> {
+    fn protect(&self, concern: &Concern) -> Option<Decision> {
         let (name, owner) = concern.split_table(&self.wide_row.known)?;
         Some(match owner {
             Owner::Unknown => self.hold(Stale::Schema),
+            // It may as well be a client's own table in another keyspace, so the refusal must not be final.
+            Owner::Original(original) if name.keyspace.is_none() => {
+                let text = format!(
+                    "narrows: {} may be a table that holds splits of {original}; a USE that has no reply yet decides. This \
+                     statement was not forwarded; try again, or name the keyspace in it",
+                    name.table
+                );
+                Decision::refuse(ErrorCode::Overloaded, &text)
+            }
             Owner::Original(original) => {
                 let split_table = TableName::new(&original.keyspace, &name.table);
                 let text = format!(
@@ -325,4 +347,4 @@ fn too_many() -> Decision {
 }
 
 const TOO_EARLY: &str =
-    "narrows: a write before the connection is established; wait for READY or AUTH_SUCCESS";
+    "narrows: a change before the connection is established; wait for READY or AUTH_SUCCESS";

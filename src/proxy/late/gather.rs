@@ -60,7 +60,7 @@ impl Touching<'_> {
             concern => {
                 // A batch without statements, or with too many to list its tables, concerns all watched tables here,
                 // and may write none of them.
-                let is_any = *concern == Concern::WritesAnything;
+                let is_any = matches!(concern, Concern::WritesAnything | Concern::WritesMany(_));
                 let is_clear = |written: &Arc<Written>| is_any || written.names_table();
                 let written = |schema: &_| self.source.written(schema).filter(is_clear);
                 StatementKeys::new(watched, written, self.values)

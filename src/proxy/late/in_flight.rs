@@ -39,7 +39,8 @@ pub(in crate::proxy) struct InFlight {
     rights: Option<Rc<Rights>>,
     /// Memory that is reserved for a late write, or for unusually many keys.
     _room: Option<Reserved>,
-    /// All splits of a table were taken out of service for it, because its partitions are unknown.
+    /// It was treated as a late write, and its partitions are unknown. As long as its outcome is unknown as well, a hint
+    /// may deliver it anywhere.
     is_anywhere: bool,
 }
 
@@ -196,7 +197,10 @@ impl InFlight {
         self.look_up(known);
         let checked = match outcome {
             Outcome::Nothing => Ok(()),
-            Outcome::Done => self.check(known).await,
+            Outcome::Done => {
+                self.rule_out_hints();
+                self.check(known).await
+            }
             Outcome::Unknown => {
                 self.end_what_is_guarded().await;
                 // `drop` reports the rest.
@@ -210,6 +214,11 @@ impl InFlight {
             }
             Err(why) => self.not_acknowledged(&reply, &why),
         }
+    }
+
+    /// The write was made. Unless it was at ANY, replicas have it by now, and it is enough to retire the splits.
+    fn rule_out_hints(&mut self) {
+        self.is_anywhere &= self.is_at_any();
     }
 
     /// Retires the splits that the write touched. Every read that begins afterwards sees the write.
@@ -371,7 +380,9 @@ impl Drop for InFlight {
                     tell_hinted_anywhere(&watched);
                     self.retirer.doubt(&watched, Doubted::Anywhere);
                 }
-                Keys::Unknown | Keys::NoSchema if watched.has_no_splits() => {}
+                // Only fresh knowledge counts: another process may have begun to split a partition meanwhile.
+                Keys::Unknown | Keys::NoSchema
+                    if watched.freshness.age() == Age::Fresh && watched.has_no_splits() => {}
                 Keys::Unknown | Keys::NoSchema | Keys::Whole(_) => {
                     self.retirer.doubt(&watched, Doubted::Table);
                 }
@@ -396,7 +407,40 @@ const NOT_ACKNOWLEDGED: &str = "narrows: the write was forwarded, but the proxy 
 
 #[cfg(test)]
 mod tests {
+    use tokio::runtime::Handle;
+
     use super::*;
+    use crate::known::slot::StoreSlot;
+    use crate::known::testing;
+    use crate::proxy::concern::Concern;
+    use crate::schema::names::TableName;
+    use crate::watched::WatchedTable;
+
+    /// A late write whose partitions are unknown.
+    fn late(consistency: u16) -> InFlight {
+        let (known, store) = (testing::known(), Arc::new(StoreSlot::default()));
+        let watched = testing::watched(WatchedTable::new(TableName::new("plant", "t")));
+        let mut touched = Touched::default();
+        touched.add(&watched, None, Keys::Unknown);
+        let named = Named::new(Arc::new(Concern::WritesAnything), known.list());
+        let kind = Kind::Write {
+            consistency,
+            is_simple: true,
+            changes_schema: false,
+        };
+        let retirer = Retirer::new(store, Handle::current());
+        InFlight::new(touched, named, kind, retirer, None).late()
+    }
+
+    #[tokio::test]
+    async fn a_write_that_was_made_arrives_nowhere_else_unless_it_was_at_any() {
+        for (consistency, is_anywhere) in [(CONSISTENCY_ONE, false), (CONSISTENCY_ANY, true)] {
+            let mut write = late(consistency);
+            assert!(write.is_anywhere, "its outcome is not known yet");
+            write.rule_out_hints();
+            assert_eq!(write.is_anywhere, is_anywhere);
+        }
+    }
 
     #[test]
     fn only_errors_from_before_a_write_mean_that_nothing_happened() {

@@ -6,7 +6,7 @@ use scylla::value::{CqlTimestamp, MaybeUnset};
 
 use super::cas::{Answer, Ended, bind, change};
 use super::columns::{PostSplitColumn, PreSplitColumn};
-use super::{KeyReading, Lease, ShardReading, SplitId, Store, StoreError, not_understood};
+use super::{KeyReading, Lease, SplitId, Store, StoreError, not_understood};
 use crate::schema::names::TableName;
 use crate::wide_row::clock::unix_millis;
 use crate::wide_row::layout::Layout;
@@ -294,13 +294,34 @@ impl Store {
         table: &TableName,
         shards: u32,
     ) -> Result<(), StoreError> {
-        let readings = self.read_shards(table, shards).await?;
-        let take = async |reading: ShardReading| {
+        let all = (shards as i32..).take(shards as usize);
+        self.take_shards_out(table, all).await
+    }
+
+    /// Takes the splits of all other shards than this split's own out of service.
+    pub async fn take_others_out_of_service(&self, id: &SplitId) -> Result<(), StoreError> {
+        let shards = id.shards();
+        let all = (shards as i32..).take(shards as usize);
+        let others = all.filter(|shard| *shard != id.shard);
+        self.take_shards_out(&id.table, others).await
+    }
+
+    /// Takes all splits of this split's shard out of service.
+    pub async fn take_own_out_of_service(&self, id: &SplitId) -> Result<(), StoreError> {
+        self.take_shards_out(&id.table, [id.shard]).await
+    }
+
+    async fn take_shards_out(
+        &self,
+        table: &TableName,
+        shards: impl IntoIterator<Item = i32>,
+    ) -> Result<(), StoreError> {
+        let take = async |shard: i32| {
             let next = |epoch: i32| epoch.saturating_add(1);
-            self.move_epoch(table, reading.shard, next).await.map(drop)
+            self.move_epoch(table, shard, next).await.map(drop)
         };
         // Concurrently, because the caller waits for all of them.
-        let mut taken = futures::stream::iter(readings)
+        let mut taken = futures::stream::iter(shards)
             .map(take)
             .buffer_unordered(SHARDS_SIDE_BY_SIDE);
         while let Some(one) = taken.next().await {

@@ -88,9 +88,19 @@ impl Store {
                 ..End::default()
             };
             if let Outcome::Applied(version) = self.end_generation(id, generation, &end).await? {
-                return Ok(Left::Alone(version));
+                return self.left(id, version).await;
             }
         }
         Err(StoreError::Contended(ATTEMPTS_MAX))
+    }
+
+    /// The shard may have been retired since it was read, and its rows carried away without this change. If it is
+    /// retired only later, the change is carried with the other rows.
+    async fn left(&self, id: &SplitId, version: Version) -> Result<Left, StoreError> {
+        let shard = self.read_shard(&id.table, id.shard).await?;
+        Ok(match shard.epoch {
+            ..=RETIRED => Left::Retired,
+            _ => Left::Alone(version),
+        })
     }
 }

@@ -13,6 +13,7 @@ use super::{Store, StoreError, not_understood};
 use crate::schema::names::TableName;
 use crate::watched::{LateWrites, Mode, WatchedTable};
 use crate::wide_row::names::Version;
+use crate::wide_row::state::RETIRED;
 
 /// A row of `watched_table`.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,19 +120,12 @@ impl Store {
         Ok(answer.applied)
     }
 
-    /// Moves a table to another number of shards, a power of two that it never had. Its splits are taken out of service
+    /// Moves a table to another number of shards, a power of two that it never moved away from. Its splits are taken out of service
     /// first, because they stay in the old shards. Partitions that a hint may still change are left alone in the new
     /// ones as well.
     pub async fn reshard(&self, row: &WatchedRow, shards: u32) -> Result<(), StoreError> {
         let table = &row.table;
-        let there = self.read_shards(&table.name, shards).await?;
-        if there.iter().any(|shard| shard.version > Version(0)) {
-            let text = format!(
-                "{} had {shards} shards before; choose another number",
-                table.name
-            );
-            return Err(StoreError::Refused(text.into()));
-        }
+        self.clear_shards(table, shards).await?;
         // If the number of shards is invalid, no shard was ever used.
         if table.is_sound() {
             self.retire(&table.name, table.shards).await?;
@@ -154,6 +148,28 @@ impl Store {
         }
         let text = format!("{} was changed by another process; try again", table.name);
         Err(StoreError::Refused(text.into()))
+    }
+
+    /// Makes sure that nothing is in service in the shards that a table moves to. They are in use already if an earlier
+    /// move to them stopped half-way, or if the table had them before somebody stopped watching it.
+    async fn clear_shards(&self, table: &WatchedTable, shards: u32) -> Result<(), StoreError> {
+        let there = self.read_shards(&table.name, shards).await?;
+        let refused = |why: &str| {
+            let text = format!("{} {why}", table.name);
+            Err(StoreError::Refused(text.into()))
+        };
+        if shards == table.shards {
+            return refused(&format!("already has {shards} shards"));
+        }
+        if there.iter().any(|shard| shard.epoch <= RETIRED) {
+            return refused(&format!(
+                "had {shards} shards before, and they stay closed; choose another number"
+            ));
+        }
+        match there.iter().any(|shard| shard.version > Version(0)) {
+            true => self.take_out_of_service(&table.name, shards).await,
+            false => Ok(()),
+        }
     }
 }
 
