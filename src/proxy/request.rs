@@ -37,7 +37,7 @@ impl Session {
         if !view.complete && is_needed_whole(view.header) {
             return Verdict::More;
         }
-        let decision = match self.decide(view.header, view.body) {
+        let decision = match self.decide(uncompressed(view), view.body) {
             Ok(Decision::Take(_)) | Err(_) if !view.complete => return Verdict::More,
             Ok(decision) => decision,
             // Where writes must be noticed, do not forward what upstream might interpret differently.
@@ -270,6 +270,20 @@ impl Session {
     }
 }
 
+/// The header with the length of the body as it is held. The header of a compressed bare message names the length on the
+/// wire, and memory that is reserved by it would be too little.
+fn uncompressed(view: View<'_>) -> Header {
+    let held = u32::try_from(view.body.len()).unwrap_or(u32::MAX);
+    Header {
+        length: if view.complete {
+            held
+        } else {
+            view.header.length
+        },
+        ..view.header
+    }
+}
+
 fn may_write(header: Header) -> bool {
     matches!(
         header.opcode,
@@ -316,5 +330,31 @@ fn bound_value((name, value): (Option<&str>, Value<'_>)) -> BoundValue {
     BoundValue {
         name: name.map(str::to_owned),
         bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decompressed_request_counts_with_all_its_bytes() {
+        let length = |body: &[u8], complete: bool| {
+            let header = Header {
+                version: Version::V4.byte(),
+                flags: flag::COMPRESSED,
+                stream: 1,
+                opcode: opcode::EXECUTE,
+                length: 20,
+            };
+            let view = View {
+                header,
+                body,
+                complete,
+            };
+            uncompressed(view).length
+        };
+        assert_eq!(length(&[], false), 20);
+        assert_eq!(length(&[0; 1000], true), 1000);
     }
 }
