@@ -1,5 +1,5 @@
-//! How much memory the replies of one connection hold, and what follows from that: a client that does not read must not
-//! fill the memory that all clients share.
+//! How much memory the reads of one connection and their replies hold, and what follows from that: a client that does
+//! not read must not fill the memory that all clients share.
 //!
 //! A read that begins while its connection has much unsent waits: its reply would wait behind the others anyway. It
 //! holds nothing but its request meanwhile. The wait ends as the client reads, with a USE behind the read, or with the
