@@ -70,7 +70,7 @@ impl Session {
                 Taken::HoldWrite(still, _) => {
                     Taken::Refuse(Refusal::held(ErrorCode::Overloaded, still.refusal(known)))
                 }
-                Taken::PrepareFirst(statements) => {
+                Taken::PrepareFirst(statements, _) => {
                     let prepared = self.wire.prepare_upstream(statements, &self.pool);
                     match timeout(HELD_PATIENCE, prepared).await {
                         Ok(Ok(())) => continue,

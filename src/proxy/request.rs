@@ -13,6 +13,7 @@ use super::names::Names;
 use super::pending::{BoundValue, Pending, TopologyRead};
 use super::prepared::Statement;
 use super::session::Session;
+use super::short_names::ComingUse;
 use super::source::{Asking, Source};
 use super::wire::Stage;
 use crate::protocol::ProtocolError;
@@ -116,7 +117,9 @@ impl Session {
             watching.forget_if_altered(&statement);
         }
         if !statement.is_on(self.wire.node) && self.wire.stage.get() == Stage::Established {
-            return Ok(Decision::Take(Taken::PrepareFirst(vec![statement])));
+            let is_use = statement.shape == Shape::Use;
+            let coming = is_use.then(|| ComingUse::begin(&self.wire.short_names));
+            return Ok(Decision::Take(Taken::PrepareFirst(vec![statement], coming)));
         }
         let parameters = || execute::parameters(self.wire.version.get(), message.clone());
         if let Some(watching) = &self.watching {
@@ -193,7 +196,7 @@ impl Session {
             return Ok(Decision::unprepared(id));
         }
         if !missing.is_empty() && self.wire.stage.get() == Stage::Established {
-            return Ok(Decision::Take(Taken::PrepareFirst(missing)));
+            return Ok(Decision::Take(Taken::PrepareFirst(missing, None)));
         }
         match &self.watching {
             Some(watching) => watching.writes.consider_batch(header, &message),
