@@ -66,8 +66,11 @@ impl Share {
         let taken = self.take_for_request(bytes);
         if taken.is_none() {
             let alone = bytes > self.max;
-            self.refused
-                .set(if alone { usize::MAX } else { self.in_progress() });
+            self.refused.set(if alone {
+                usize::MAX
+            } else {
+                self.in_progress()
+            });
         }
         taken
     }
@@ -231,7 +234,10 @@ mod tests {
         assert!(!share.has_room_later(), "it held most of the share itself");
         assert!(share.take(101).is_none());
         assert!(!share.has_room_later(), "no share is so large");
-        assert!(share.has_room_later(), "another read, which lacked room elsewhere");
+        assert!(
+            share.has_room_later(),
+            "another read, which lacked room elsewhere"
+        );
         drop((waits, unsent));
         assert!(!share.has_room_later(), "nothing is unsent");
     }
