@@ -17,7 +17,7 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// Frames a small envelope of our own; never compressed, which every peer accepts.
+    /// Frames a whole envelope in memory; never compressed, which every peer accepts. [`Framed`] copies less.
     pub fn frame(self, envelope: &Envelope) -> Vec<u8> {
         let mut framed = Framed::new(self, envelope.header, &[&envelope.body]);
         let mut out = Vec::with_capacity(HEADER_BYTES + envelope.body.len() + OVERHEAD_MAX);

@@ -9,6 +9,7 @@ use super::late::late_write::LateWrite;
 use super::metrics::Metrics;
 use super::pending::Pending;
 use super::prepared::Statement;
+use super::short_names::ComingUse;
 use super::split::read::SplitRead;
 use crate::protocol::Compression;
 use crate::protocol::header::Version;
@@ -30,7 +31,7 @@ pub(super) enum Taken {
     /// The client gets an ERROR.
     Refuse(Refusal),
     /// The session's node does not have these statements yet. Prepare them there, then judge the request again.
-    PrepareFirst(Vec<Arc<Statement>>),
+    PrepareFirst(Vec<Arc<Statement>>, Option<ComingUse>),
     /// A USE, and reads that were taken before it depend on the connection's keyspace. Wait until they are answered or
     /// forwarded, then judge the USE again.
     Use,

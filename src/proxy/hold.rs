@@ -45,7 +45,12 @@ impl Session {
 
     /// Judges the write again after every wait: a table may have been replaced meanwhile, and more than one thing may
     /// be stale.
-    async fn release_or_refuse(self: &Rc<Self>, request: Envelope, mut stale: Stale, held: Held) {
+    async fn release_or_refuse(
+        self: &Rc<Self>,
+        mut request: Envelope,
+        mut stale: Stale,
+        held: Held,
+    ) {
         let Some(watching) = &self.watching else {
             return;
         };
@@ -70,7 +75,7 @@ impl Session {
                 Taken::HoldWrite(still, _) => {
                     Taken::Refuse(Refusal::held(ErrorCode::Overloaded, still.refusal(known)))
                 }
-                Taken::PrepareFirst(statements) => {
+                Taken::PrepareFirst(statements, _) => {
                     let prepared = self.wire.prepare_upstream(statements, &self.pool);
                     match timeout(HELD_PATIENCE, prepared).await {
                         Ok(Ok(())) => continue,
@@ -80,11 +85,12 @@ impl Session {
                 }
                 taken => taken,
             };
-            // A client that has gone needs no reply.
-            if let Ok(Acted::Forward(request)) = self.act(request, taken).await {
-                self.wire.forward(&request).await;
+            match self.act(request, taken).await {
+                Ok(Acted::JudgeAgain(same)) => request = same,
+                Ok(Acted::Forward(request)) => return self.wire.forward(&request).await,
+                // A client that has gone needs no reply.
+                Ok(Acted::Done) | Err(_) => return,
             }
-            return;
         }
     }
 

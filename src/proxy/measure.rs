@@ -43,7 +43,7 @@ impl MeasuredSession {
         match self.session.judge_request(request) {
             Verdict::Forward | Verdict::ForwardThen(_) => true,
             // Only the first EXECUTE of a statement gets here. A real session would now prepare it upstream.
-            Verdict::Take(Taken::PrepareFirst(statements)) => {
+            Verdict::Take(Taken::PrepareFirst(statements, _)) => {
                 let set_on = |statement: &Arc<Statement>| statement.set_on(self.session.wire.node);
                 statements.iter().for_each(set_on);
                 self.forwards(request)

@@ -18,6 +18,7 @@ use crate::protocol::header::{Envelope, Version, opcode};
 use crate::protocol::request::query;
 use crate::protocol::response;
 use crate::protocol::response::result::{self, Rows};
+use crate::rewrite::metadata;
 use crate::upstream::pool::Pool;
 
 /// The highest of our own stream ids.
@@ -94,7 +95,7 @@ impl Wire {
         };
         match result::prepared(reply.header, &reply.body) {
             Ok(Some((found, columns))) if *found == **id => {
-                let columns = result::columns_before_v5(version, columns);
+                let columns = metadata::prepared_before_v5(version, columns);
                 columns.is_some_and(|columns| statement.was_told(version, &columns))
             }
             _ => false,

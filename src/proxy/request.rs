@@ -13,6 +13,7 @@ use super::names::Names;
 use super::pending::{BoundValue, Pending, TopologyRead};
 use super::prepared::Statement;
 use super::session::Session;
+use super::short_names::ComingUse;
 use super::source::{Asking, Source};
 use super::wire::Stage;
 use crate::protocol::ProtocolError;
@@ -37,7 +38,7 @@ impl Session {
         if !view.complete && is_needed_whole(view.header) {
             return Verdict::More;
         }
-        let decision = match self.decide(view.header, view.body) {
+        let decision = match self.decide(uncompressed(view), view.body) {
             Ok(Decision::Take(_)) | Err(_) if !view.complete => return Verdict::More,
             Ok(decision) => decision,
             // Where writes must be noticed, do not forward what upstream might interpret differently.
@@ -116,7 +117,9 @@ impl Session {
             watching.forget_if_altered(&statement);
         }
         if !statement.is_on(self.wire.node) && self.wire.stage.get() == Stage::Established {
-            return Ok(Decision::Take(Taken::PrepareFirst(vec![statement])));
+            let is_use = statement.shape == Shape::Use;
+            let coming = is_use.then(|| ComingUse::begin(&self.wire.short_names));
+            return Ok(Decision::Take(Taken::PrepareFirst(vec![statement], coming)));
         }
         let parameters = || execute::parameters(self.wire.version.get(), message.clone());
         if let Some(watching) = &self.watching {
@@ -193,7 +196,7 @@ impl Session {
             return Ok(Decision::unprepared(id));
         }
         if !missing.is_empty() && self.wire.stage.get() == Stage::Established {
-            return Ok(Decision::Take(Taken::PrepareFirst(missing)));
+            return Ok(Decision::Take(Taken::PrepareFirst(missing, None)));
         }
         match &self.watching {
             Some(watching) => watching.writes.consider_batch(header, &message),
@@ -270,6 +273,20 @@ impl Session {
     }
 }
 
+/// The header with the length of the body as it is held. The header of a compressed bare message names the length on the
+/// wire, and memory that is reserved by it would be too little.
+fn uncompressed(view: View<'_>) -> Header {
+    let held = u32::try_from(view.body.len()).unwrap_or(u32::MAX);
+    Header {
+        length: if view.complete {
+            held
+        } else {
+            view.header.length
+        },
+        ..view.header
+    }
+}
+
 fn may_write(header: Header) -> bool {
     matches!(
         header.opcode,
@@ -316,5 +333,31 @@ fn bound_value((name, value): (Option<&str>, Value<'_>)) -> BoundValue {
     BoundValue {
         name: name.map(str::to_owned),
         bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decompressed_request_counts_with_all_its_bytes() {
+        let length = |body: &[u8], complete: bool| {
+            let header = Header {
+                version: Version::V4.byte(),
+                flags: flag::COMPRESSED,
+                stream: 1,
+                opcode: opcode::EXECUTE,
+                length: 20,
+            };
+            let view = View {
+                header,
+                body,
+                complete,
+            };
+            uncompressed(view).length
+        };
+        assert_eq!(length(&[], false), 20);
+        assert_eq!(length(&[0; 1000], true), 1000);
     }
 }

@@ -216,7 +216,7 @@ impl Session {
         let stream = request.header.stream;
         let refusal = match taken {
             Taken::Refuse(refusal) => Err((stream, refusal)),
-            Taken::PrepareFirst(statements) => {
+            Taken::PrepareFirst(statements, _coming) => {
                 match self.wire.prepare_upstream(statements, &self.pool).await {
                     Ok(()) => return Ok(Acted::JudgeAgain(request)),
                     Err(id) => Err((stream, Refusal::unprepared(&id))),

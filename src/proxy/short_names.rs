@@ -14,11 +14,17 @@ pub(super) struct ShortNames {
     reads: Cell<usize>,
     /// A USE waits for these reads.
     use_waits: Cell<bool>,
+    /// USEs that are being prepared on the session's node.
+    coming: Cell<usize>,
     changed: Notify,
 }
 
 /// One such read, until it is answered or forwarded.
 pub(super) struct ShortRead(Rc<ShortNames>);
+
+/// A USE that is judged again once it is prepared. No such read may begin behind it meanwhile: the USE would wait for the
+/// read, and the read for its turn behind the USE.
+pub(super) struct ComingUse(Rc<ShortNames>);
 
 impl ShortNames {
     /// Whether a USE must wait. If so, the reads are told to hurry.
@@ -31,8 +37,9 @@ impl ShortNames {
         must_wait
     }
 
+    /// Whether a USE has not been forwarded yet.
     pub(super) fn use_waits(&self) -> bool {
-        self.use_waits.get()
+        self.use_waits.get() || self.coming.get() > 0
     }
 
     /// Ends when no such read is left.
@@ -59,12 +66,25 @@ impl ShortRead {
     }
 
     pub(super) fn is_hurried(&self) -> bool {
-        self.0.use_waits()
+        self.0.use_waits.get()
     }
 
     /// Ends when a USE waits for this read.
     pub(super) async fn hurried(&self) {
         self.0.until(|| self.is_hurried()).await;
+    }
+}
+
+impl ComingUse {
+    pub(super) fn begin(names: &Rc<ShortNames>) -> Self {
+        names.coming.set(names.coming.get() + 1);
+        Self(names.clone())
+    }
+}
+
+impl Drop for ComingUse {
+    fn drop(&mut self) {
+        self.0.coming.set(self.0.coming.get() - 1);
     }
 }
 
@@ -99,5 +119,16 @@ mod tests {
         drop(two);
         assert!(left.as_mut().now_or_never().is_some());
         assert!(!names.hold_up_use() && !names.use_waits());
+    }
+
+    #[test]
+    fn behind_a_use_that_is_being_prepared_names_are_unsettled() {
+        let names = Rc::<ShortNames>::default();
+        let read = ShortRead::begin(&names);
+        let coming = ComingUse::begin(&names);
+        assert!(names.use_waits());
+        assert!(!read.is_hurried(), "it may still be answered");
+        drop((read, coming));
+        assert!(!names.use_waits() && !names.hold_up_use());
     }
 }

@@ -28,6 +28,13 @@ pub(super) struct Asking<'a> {
     pub(super) anywhere: Option<Arc<Concern>>,
 }
 
+impl Asking<'_> {
+    /// Whether all of the message has arrived.
+    pub(super) fn is_whole(&self) -> bool {
+        self.body.len() >= self.header.length as usize
+    }
+}
+
 pub(super) enum Source<'a> {
     Prepared(&'a Statement),
     Text {

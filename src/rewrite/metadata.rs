@@ -4,7 +4,7 @@
 
 use crate::protocol::Version;
 use crate::protocol::response::result::{TYPE_DEPTH_MAX, metadata_flag};
-use crate::protocol::types::{Cursor, Write};
+use crate::protocol::types::{Cursor, Write, int_len};
 
 /// The columns of a result, ready to be written in every version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +94,65 @@ impl Columns {
         });
         out
     }
+}
+
+/// The columns that a v5 PREPARED reply describes after the id, as an older version describes them: without an id of
+/// the result, and in v3 without the partition key. `None`: they cannot be read.
+pub fn prepared_before_v5(version: Version, after_id: &[u8]) -> Option<Vec<u8>> {
+    let (mut message, mut out) = (Cursor::new(after_id), Vec::new());
+    message.short_bytes().ok()?;
+    let (flags, count) = copy_counts(&mut message, &mut out)?;
+    let indexes = message.count("partition key").ok()?;
+    let mut key = Vec::new();
+    key.put_int(int_len(indexes));
+    for _ in 0..indexes {
+        key.put_short(message.short().ok()?);
+    }
+    if version > Version::V3 {
+        out.extend_from_slice(&key);
+    }
+    copy_columns(&mut message, version, &mut out, (flags, count))?;
+    let (flags, count) = copy_counts(&mut message, &mut out)?;
+    if flags & metadata_flag::NO_METADATA == 0 {
+        copy_columns(&mut message, version, &mut out, (flags, count))?;
+    }
+    message.rest().is_empty().then_some(out)
+}
+
+/// Copies the flags and the column count of a `<metadata>`. `None`: it has more in front of its columns.
+fn copy_counts(message: &mut Cursor<'_>, out: &mut Vec<u8>) -> Option<(i32, usize)> {
+    let flags = message.int().ok()?;
+    let count = message.count("column count").ok()?;
+    out.put_int(flags);
+    out.put_int(int_len(count));
+    let more = metadata_flag::HAS_MORE_PAGES | metadata_flag::METADATA_CHANGED;
+    (flags & more == 0).then_some((flags, count))
+}
+
+/// Copies the columns of a `<metadata>`, with their tables.
+fn copy_columns(
+    message: &mut Cursor<'_>,
+    version: Version,
+    out: &mut Vec<u8>,
+    (flags, count): (i32, usize),
+) -> Option<()> {
+    let global = flags & metadata_flag::GLOBAL_TABLE_SPEC != 0;
+    if global {
+        copy_strings(message, out, 2)?;
+    }
+    for _ in 0..count {
+        // Table and name, or the name alone.
+        copy_strings(message, out, if global { 1 } else { 3 })?;
+        translate(message, version, out, TYPE_DEPTH_MAX)?;
+    }
+    Some(())
+}
+
+fn copy_strings(message: &mut Cursor<'_>, out: &mut Vec<u8>, count: usize) -> Option<()> {
+    for _ in 0..count {
+        out.put_string(message.string().ok()?);
+    }
+    Some(())
 }
 
 /// Copies one type of v5 (native_protocol_v5 §4.2.5.2) in the form that `version` has for it.
@@ -235,6 +294,53 @@ mod tests {
         again.put_int(2);
         again.extend_from_slice(&columns.encode(Version::V5, "other", "name"));
         assert_eq!(Columns::read(&again), Some(columns));
+    }
+
+    /// The values and the result of a statement, in every form.
+    #[test]
+    fn a_preparation_reads_as_in_the_older_version() {
+        let after_id = |flags: i32| {
+            let mut out = Vec::new();
+            out.put_short_bytes(b"id of the result");
+            let of_values = columns(flags);
+            out.extend_from_slice(&of_values[..8]);
+            out.put_int(1);
+            out.put_short(0);
+            out.extend_from_slice(&of_values[8..]);
+            [out, columns(flags)].concat()
+        };
+        for flags in [0, metadata_flag::GLOBAL_TABLE_SPEC] {
+            let reply = after_id(flags);
+            let before = |version| prepared_before_v5(version, &reply).expect("valid");
+            // Everything but the types, and in v3 the partition key, is as it was.
+            assert_eq!(before(Version::V5), reply[18..]);
+            let of = |version: Version, name: &[u8]| {
+                let encoded = before(version);
+                encoded.windows(name.len()).filter(|w| *w == name).count()
+            };
+            assert_eq!(of(Version::V4, b"marshal.DurationType"), 4);
+            assert_eq!(of(Version::V4, b"marshal."), 4);
+            assert_eq!(of(Version::V3, b"marshal."), 8);
+            let class = "org.apache.cassandra.db.marshal.ShortType".len() + 2;
+            let more = 2 * (2 * class + "SimpleDate".len() - "Short".len());
+            let length = |version| before(version).len();
+            assert_eq!(length(Version::V3), length(Version::V4) - 6 + more);
+            for end in 0..reply.len() {
+                assert_eq!(prepared_before_v5(Version::V4, &reply[..end]), None);
+            }
+        }
+    }
+
+    #[test]
+    fn a_preparation_without_a_result_reads_as_in_the_older_version() {
+        let mut reply = Vec::new();
+        reply.put_short_bytes(b"id");
+        for number in [0, 0, 0, metadata_flag::NO_METADATA, 0] {
+            reply.put_int(number);
+        }
+        let before = |version| prepared_before_v5(version, &reply).expect("valid");
+        assert_eq!(before(Version::V4), reply[4..]);
+        assert_eq!(before(Version::V3).len(), 16);
     }
 
     #[test]

@@ -32,6 +32,15 @@ pub fn parameters<'a>(
     Parameters::read(version, &mut after_id)
 }
 
+/// Whether the parameters have a paging state. Needs no more of them than their beginning. The cursor must be after the
+/// statement's id.
+pub fn has_paging_state(version: Version, mut after_id: Cursor<'_>) -> Result<bool, ProtocolError> {
+    if version == Version::V5 {
+        after_id.short_bytes()?;
+    }
+    Parameters::has_paging_state(version, after_id)
+}
+
 /// An EXECUTE of our own in v5, without the statement's ids.
 #[derive(Debug, Clone, Default)]
 pub struct SubRead<'a> {

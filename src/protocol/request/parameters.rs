@@ -50,10 +50,7 @@ struct Places {
 impl<'a> Parameters<'a> {
     pub fn read(version: Version, cursor: &mut Cursor<'a>) -> Result<Self, ProtocolError> {
         let consistency = cursor.short()?;
-        let flags = match version {
-            Version::V3 | Version::V4 => u32::from(cursor.byte()?),
-            Version::V5 => cursor.int()?.cast_unsigned(),
-        };
+        let flags = read_flags(version, cursor)?;
         let has = |bit: u32| flags & bit != 0;
         let mut parameters = Self {
             consistency,
@@ -134,8 +131,24 @@ impl<'a> Parameters<'a> {
         Some(out)
     }
 
+    /// Needs no more of the parameters than their flags.
+    pub(super) fn has_paging_state(
+        version: Version,
+        mut cursor: Cursor<'_>,
+    ) -> Result<bool, ProtocolError> {
+        cursor.short()?;
+        Ok(read_flags(version, &mut cursor)? & flag::PAGING_STATE != 0)
+    }
+
     pub fn is_serial(&self) -> bool {
         CONSISTENCIES_SERIAL.contains(&self.consistency)
+    }
+}
+
+fn read_flags(version: Version, cursor: &mut Cursor<'_>) -> Result<u32, ProtocolError> {
+    match version {
+        Version::V3 | Version::V4 => cursor.byte().map(u32::from),
+        Version::V5 => cursor.int().map(i32::cast_unsigned),
     }
 }
 

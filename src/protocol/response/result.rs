@@ -1,7 +1,7 @@
 //! RESULT (native_protocol_v5 §4.2.5): kinds, PREPARED ids, and the metadata and rows of Rows.
 
 use crate::protocol::types::{Cursor, Write, int_len};
-use crate::protocol::{Header, ProtocolError, Version, opcode};
+use crate::protocol::{Header, ProtocolError, opcode};
 
 pub mod kind {
     pub const ROWS: i32 = 2;
@@ -77,25 +77,6 @@ impl<'a> PreparedColumns<'a> {
             result_metadata: message.rest(),
         })
     }
-}
-
-/// The columns that a v5 PREPARED reply describes after the id, as an older version describes them: without an id of
-/// the result, and in v3 without the partition key. `None`: they cannot be read. (Types that the older version does not
-/// know are written differently there.)
-pub fn columns_before_v5(version: Version, after_id: &[u8]) -> Option<Vec<u8>> {
-    let mut message = Cursor::new(after_id);
-    message.short_bytes().ok()?;
-    let columns = message.rest();
-    if version > Version::V3 {
-        return Some(columns.to_vec());
-    }
-    message.int().ok()?;
-    message.int().ok()?;
-    let before = columns.len() - message.rest().len();
-    for _ in 0..message.count("partition key").ok()? {
-        message.short().ok()?;
-    }
-    Some([&columns[..before], message.rest()].concat())
 }
 
 /// Whether a message is Rows whose columns have changed since the statement was prepared.

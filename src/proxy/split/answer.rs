@@ -147,15 +147,16 @@ impl SplitReader {
             let (layout, ()) = tokio::try_join!(find, right)?;
             return reading.read(&[Source::Split(layout)]).await;
         };
-        let sources = [Source::Split(remembered.clone())];
+        let sources = [Source::Split(remembered)];
         let (layout, (), early) = tokio::try_join!(find, right, async {
             // A failure of this early read does not matter if the layout turns out to have changed.
             Ok(reading.read(&sources).await)
         })?;
-        if layout.generation == remembered.generation {
+        let found = Source::Split(layout);
+        if sources[0].is_same(&found) {
             return early;
         }
-        reading.read(&[Source::Split(layout)]).await
+        reading.read(&[found]).await
     }
 
     async fn prove(self: &Rc<Self>, reading: &Reading<'_>) -> Result<(), Instead> {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::answer::resumed;
-use super::read::{Asked, SplitRead, Wanted};
+use super::read::{Asked, RequestRoom, SplitRead, Wanted};
 use super::reader::SplitReader;
 use crate::filter::Target;
 use crate::known::Watched;
@@ -27,6 +27,9 @@ use crate::watched::Mode;
 
 /// Maximum number of split reads in progress per connection. The original answers further ones.
 const READS_MAX: usize = 256;
+/// The original answers larger requests. Every sub-read has a copy of the bound values, which is not counted, so these
+/// must be small beside the rows.
+const REQUEST_BYTES_MAX: usize = 256 << 10;
 /// While a connection has this many pending replies, replies to further reads pass unseen.
 const SIGHTS_MAX: usize = 1024;
 
@@ -67,12 +70,7 @@ impl SplitReader {
             return Ok(sight.map(|sight| Decision::Watch(Pending::Sight(sight))));
         }
         let asked = || Asked::new(self.wire.version.get(), asking, table, parameters);
-        let held = Held::begin(&self.reading, READS_MAX);
-        // `Wanted` has a copy of the values.
-        let copies = if wanted.is_some() { 2 } else { 1 };
-        let bytes = copies * asking.header.length as usize;
-        let bytes = self.wire.proxy.split_reads.reserve(bytes);
-        let (Some(_held), Some(_bytes)) = (held, bytes) else {
+        let Some(_room) = self.room(asking.header, wanted.is_some()) else {
             return Ok(match state {
                 None => sight.map(|sight| Decision::Watch(Pending::Sight(sight))),
                 Some(state) => Some(without_room(&state, &asked()?)),
@@ -87,10 +85,24 @@ impl SplitReader {
                 state,
                 cut,
                 sight,
-                _bytes,
-                _held,
+                _room,
             },
         )))))
+    }
+
+    /// `None`: the request is too large, or too many are being answered.
+    fn room(&self, header: Header, is_wanted: bool) -> Option<RequestRoom> {
+        let length = header.length as usize;
+        if length > REQUEST_BYTES_MAX {
+            return None;
+        }
+        // `Wanted` has a copy of the values.
+        let bytes = if is_wanted { 2 * length } else { length };
+        Some(RequestRoom {
+            _held: Held::begin(&self.reading, READS_MAX)?,
+            _taken: self.share.take_for_request(bytes)?,
+            _bytes: self.wire.proxy.split_reads.reserve(bytes)?,
+        })
     }
 }
 

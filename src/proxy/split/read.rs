@@ -6,6 +6,7 @@ use std::sync::Arc;
 use twox_hash::XxHash3_64;
 
 use super::cut::Cut;
+use super::share::Taken;
 use crate::budget::Reserved;
 use crate::known::Watched;
 use crate::protocol::ProtocolError;
@@ -35,9 +36,17 @@ pub(in crate::proxy) struct SplitRead {
     pub(super) cut: Option<Cut>,
     /// Looks at the reply, if the original answers.
     pub(super) sight: Option<Sight>,
-    /// Memory for the request itself. Rows are counted as they arrive.
-    pub(super) _bytes: Reserved,
+    pub(super) _room: RequestRoom,
+}
+
+/// Room for the request itself. Rows are counted as they arrive.
+pub(super) struct RequestRoom {
+    /// One of the requests that a connection may have.
     pub(super) _held: Held,
+    /// In the connection's share.
+    pub(super) _taken: Taken,
+    /// In the memory that all connections share.
+    pub(super) _bytes: Reserved,
 }
 
 impl SplitRead {

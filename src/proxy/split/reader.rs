@@ -17,7 +17,7 @@ pub(in crate::proxy) struct SplitReader {
     pub(super) pool: Rc<Pool>,
     /// Requests that are being answered.
     pub(super) reading: Rc<Cell<usize>>,
-    /// Memory for the replies.
+    /// Memory for the requests and their replies.
     pub(super) share: Rc<Share>,
 }
 

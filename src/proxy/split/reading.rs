@@ -25,10 +25,12 @@ pub(super) enum Source {
 }
 
 impl Source {
-    /// Whether both are the original, or the same generation.
+    /// Whether both are the original, or the same layout. The seal tells layouts of one generation apart.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Split(layout), Self::Split(other)) => layout.generation == other.generation,
+            (Self::Split(layout), Self::Split(other)) => {
+                layout.generation == other.generation && layout.seal() == other.seal()
+            }
             (Self::Original, Self::Original) => true,
             _ => false,
         }

@@ -1,14 +1,21 @@
 //! Answers a request beside the session's other requests: from a split, or else from the original.
 
 use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::time::timeout;
 
 use super::fallback::{Instead, Reply};
 use super::read::SplitRead;
 use super::reader::SplitReader;
-use super::share::Unsent;
+use super::share::Expected;
 use crate::protocol::header::{Envelope, opcode};
 use crate::protocol::response::error::{self, ErrorCode};
 use crate::proxy::pending::Pending;
+
+/// How long a read without room waits for its client to read the replies before it. The original needs the rest of the
+/// time that the client waits.
+const ROOM_PATIENCE: Duration = Duration::from_millis(500);
 
 impl SplitReader {
     pub(in crate::proxy) fn begin(self: &Rc<Self>, request: Envelope, read: SplitRead) {
@@ -58,8 +65,8 @@ impl SplitReader {
             .await;
     }
 
-    /// Answers the request while its connection has not much unsent. If there is no room, and some of it is taken by
-    /// replies that this client has not read, the request waits for these and tries once more.
+    /// Answers the request once its connection has not much unsent. If there is no room, and replies that this client
+    /// has not read take some of it, the request waits for these a little and tries once more.
     async fn answer_in_turn(
         self: &Rc<Self>,
         request: &Envelope,
@@ -73,9 +80,12 @@ impl SplitReader {
         let answered = self.answer(request, read).await;
         drop(expected);
         match answered {
-            Err(instead) if instead.lacks_room() && self.share.has_unsent() => {
-                let _expected = unless_hurried(read, self.share.nothing_unsent()).await;
-                self.answer(request, read).await
+            Err(instead) if instead.lacks_room() && self.share.has_room_later() => {
+                let client_reads = unless_hurried(read, self.share.nothing_unsent());
+                match timeout(ROOM_PATIENCE, client_reads).await {
+                    Ok(_expected) => self.answer(request, read).await,
+                    Err(_) => Err(instead),
+                }
             }
             answered => answered,
         }
@@ -100,8 +110,8 @@ impl SplitReader {
 /// Waits for the client to read. A USE that waits behind the read ends that: the read then turns to the original at once.
 async fn unless_hurried(
     read: &SplitRead,
-    client_reads: impl Future<Output = Option<Unsent>>,
-) -> Option<Unsent> {
+    client_reads: impl Future<Output = Option<Expected>>,
+) -> Option<Expected> {
     tokio::select! {
         biased;
         () = read.hurried() => None,
