@@ -98,6 +98,8 @@ pub struct Heading<'a> {
     pub metadata: Option<&'a [u8]>,
     /// Set if there are more pages.
     pub paging_state: Option<&'a [u8]>,
+    /// Set in v5, if the client's EXECUTE named another id. The columns are then included, wanted or not.
+    pub changed_metadata_id: Option<&'a [u8]>,
 }
 
 /// The client's Rows message up to its rows. These follow as they came from the sub-reads.
@@ -110,6 +112,9 @@ pub fn head(heading: &Heading<'_>, row_count: usize) -> Vec<u8> {
     out.put_int(int_len(heading.column_count));
     if let Some(state) = heading.paging_state {
         out.put_bytes(Some(state));
+    }
+    if let Some(id) = heading.changed_metadata_id {
+        out.put_short_bytes(id);
     }
     out.extend_from_slice(heading.metadata.unwrap_or_default());
     out.put_int(int_len(row_count));
@@ -154,6 +159,10 @@ impl Heading<'_> {
         metadata_flag::GLOBAL_TABLE_SPEC
             | flag(self.metadata.is_none(), metadata_flag::NO_METADATA)
             | flag(self.paging_state.is_some(), metadata_flag::HAS_MORE_PAGES)
+            | flag(
+                self.changed_metadata_id.is_some(),
+                metadata_flag::METADATA_CHANGED,
+            )
     }
 }
 
@@ -207,21 +216,24 @@ mod tests {
         let columns = columns();
         for metadata in [None, Some(&columns[..])] {
             for paging_state in [None, Some(&b"state"[..])] {
-                let heading = Heading {
-                    column_count: 2,
-                    metadata,
-                    paging_state,
-                };
-                let message = [head(&heading, 3), first.clone(), second.clone()].concat();
-                let page = Page::read(&message).expect("valid");
-                assert_eq!(page.paging_state, paging_state);
-                assert_eq!((page.column_count, page.row_count), (2, 3));
-                assert_eq!(page.rows, [&first[..], &second].concat());
-                assert_eq!(page.first_row_values(), Some(vec![Some(&b"1"[..]), None]));
-                for end in 0..message.len() {
-                    assert_eq!(Page::read(&message[..end]), None, "{end}");
+                for changed_metadata_id in [None, metadata.map(|_| &b"id"[..])] {
+                    let heading = Heading {
+                        column_count: 2,
+                        metadata,
+                        paging_state,
+                        changed_metadata_id,
+                    };
+                    let message = [head(&heading, 3), first.clone(), second.clone()].concat();
+                    let page = Page::read(&message).expect("valid");
+                    assert_eq!(page.paging_state, paging_state);
+                    assert_eq!((page.column_count, page.row_count), (2, 3));
+                    assert_eq!(page.rows, [&first[..], &second].concat());
+                    assert_eq!(page.first_row_values(), Some(vec![Some(&b"1"[..]), None]));
+                    for end in 0..message.len() {
+                        assert_eq!(Page::read(&message[..end]), None, "{end}");
+                    }
+                    assert_eq!(Page::read(&[&message[..], &[0]].concat()), None);
                 }
-                assert_eq!(Page::read(&[&message[..], &[0]].concat()), None);
             }
         }
     }

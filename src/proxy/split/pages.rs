@@ -269,6 +269,7 @@ impl Reading<'_> {
             column_count: columns.count(),
             metadata: metadata.as_deref(),
             paging_state,
+            changed_metadata_id: None,
         };
         Ok(warnings.before(version, rows::head(&heading, row_count)))
     }
