@@ -175,3 +175,29 @@ fn of_parts_with_one_name_the_first_counts_and_the_rest_is_unknown() {
     assert_eq!(decoded.unknown, ["fuse16"]);
     assert!(decoded.composite.might_match(&Target::key(b"key")));
 }
+
+/// The keys and policies of `snapshot_1.hex`.
+fn golden() -> (Policies, BTreeSet<Vec<u8>>) {
+    let policies = Policies::from([fuse(), prefix(1), bloom(Sizing::FalsePositiveRate(0.01))]);
+    let key = |n: u8| [component(b"series"), component(&[n])].concat();
+    (policies, (0..8).map(key).collect())
+}
+
+/// A snapshot of 0.1, whose format needs no second version: parts have names, and unknown ones are skipped. It must be
+/// readable for ever.
+#[test]
+fn a_snapshot_of_the_first_version_is_read() {
+    let (policies, keys) = golden();
+    let text: String = include_str!("snapshot_1.hex").split_whitespace().collect();
+    let digits = (0..text.len()).step_by(2).map(|at| &text[at..at + 2]);
+    let bytes: Vec<u8> = digits
+        .map(|pair| u8::from_str_radix(pair, 16).expect("hexadecimal"))
+        .collect();
+    let restored = TableFilter::decode(&bytes, CONTEXT, policies, 2);
+    assert_eq!((restored.damaged, restored.unknown.len()), (0, 0));
+    assert_eq!(restored.filter.needs_rebuild(), Vec::<usize>::new());
+    assert_holds(&restored.filter, &keys, "golden");
+    let others = (0..100_u8).map(|n| component(&[n, n, n]));
+    let found = others.filter(|key| restored.filter.might_match(&Target::key(key)));
+    assert!(found.count() < 5, "it says no to what it does not hold");
+}
