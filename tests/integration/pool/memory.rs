@@ -11,11 +11,9 @@ use narrows::upstream::dial::Dialer;
 use narrows::upstream::pool::{Pool, PoolConfig, PoolError};
 use tokio::task::LocalSet;
 
-use super::{Table, check, prepare, read, rows};
+use super::{LARGE, Table, check, prepare, read, rows};
 use crate::ring::seen_from;
-use crate::support::{Codec, RawClient, cluster};
-
-const LARGE: i32 = 1000;
+use crate::support::cluster;
 
 fn pool_within(seen: Seen, memory: Arc<Budget>) -> Rc<Pool> {
     let balance = Arc::new(Balance::default());
@@ -29,12 +27,7 @@ fn pool_within(seen: Seen, memory: Arc<Budget>) -> Rc<Pool> {
 async fn a_reply_counts_until_it_is_dropped_and_one_without_room_is_not_taken() {
     let cluster = cluster();
     let table = Table::create(&cluster, 3);
-    let name = &table.keyspace.name;
-    let mut client = RawClient::connect(cluster.node(), Codec::V4);
-    let large = "otter ".repeat(200_000);
-    client.query(&format!(
-        "INSERT INTO {name}.t (k, c, v) VALUES ({LARGE}, 1, '{large}')"
-    ));
+    let large = table.write_large();
     let seen = seen_from(cluster.node()).await;
     let test = async {
         // One large reply and some small ones.

@@ -20,15 +20,19 @@ use narrows::upstream::dial::Dialer;
 use narrows::upstream::pool::{Pool, PoolConfig, PoolError, Prepared, SubRead, SubReply};
 use tokio::task::LocalSet;
 
+use crate::exactness::wire::ALL;
 use crate::ring::seen_from;
 use crate::support::cluster::old_cluster;
 use crate::support::relay::Relay;
+use crate::support::request::{Parameters, query_with};
 use crate::support::response::Body;
-use crate::support::{Cluster, Codec, Keyspace, PATIENCE, RawClient, cluster, scale};
+use crate::support::{Cluster, Codec, Keyspace, PATIENCE, RawClient, cluster, opcode, scale};
 
 const UNPREPARED: i32 = 0x2500;
 const INVALID: i32 = 0x2200;
 const ROWS: i32 = 60;
+/// The key of a large row.
+const LARGE: i32 = 1000;
 const ONE: [(&str, &str); 2] = [("class", "SimpleStrategy"), ("replication_factor", "1")];
 
 /// A table with some rows, and a statement that reads one of them.
@@ -53,14 +57,30 @@ impl Table {
     }
 
     fn fill(&self) {
-        let insert = |k: i32| {
-            let table = &self.keyspace.name;
-            format!("INSERT INTO {table}.t (k, c, v) VALUES ({k}, 1, 'row {k}')")
-        };
         let mut client = RawClient::connect(self.node, Codec::V4);
         for k in 0..ROWS {
-            client.query(&insert(k));
+            self.write(&mut client, k, &format!("row {k}"));
         }
+    }
+
+    /// On all replicas, since any of them is read.
+    fn write(&self, client: &mut RawClient, k: i32, text: &str) {
+        let table = &self.keyspace.name;
+        let insert = format!("INSERT INTO {table}.t (k, c, v) VALUES ({k}, 1, '{text}')");
+        let parameters = Parameters {
+            consistency: Some(ALL),
+            ..Parameters::default()
+        };
+        let body = query_with(client.codec, &insert, &parameters);
+        assert_eq!(client.ask(opcode::QUERY, &body).error(), None);
+    }
+
+    /// A row of more than a megabyte; returns its text.
+    fn write_large(&self) -> String {
+        let large = "otter ".repeat(200_000);
+        let mut client = RawClient::connect(self.node, Codec::V4);
+        self.write(&mut client, LARGE, &large);
+        large
     }
 }
 
@@ -203,12 +223,7 @@ async fn replicas_take_turns() {
 async fn replies_of_many_segments_and_single_bytes_arrive_whole() {
     let cluster = cluster();
     let table = Table::create(&cluster, 3);
-    let name = &table.keyspace.name;
-    let mut client = RawClient::connect(cluster.node(), Codec::V4);
-    let large = "otter ".repeat(200_000);
-    client.query(&format!(
-        "INSERT INTO {name}.t (k, c, v) VALUES (1000, 1, '{large}')"
-    ));
+    let large = table.write_large();
     let relay = Relay::one_by_one(cluster.node());
     let test = async {
         let slow = pool_through(&relay, cluster.node()).await;
@@ -217,7 +232,7 @@ async fn replies_of_many_segments_and_single_bytes_arrive_whole() {
         let pool = pool_on(seen_from(cluster.node()).await);
         for _ in 0..3 {
             let (reply, ()) = tokio::join!(
-                read(&pool, &prepared, 1000, &[]),
+                read(&pool, &prepared, LARGE, &[]),
                 check(&pool, &prepared, 7, &[])
             );
             let rows = rows(&reply.expect("answered"));

@@ -31,6 +31,7 @@ use crate::support::random::{Random, seed};
 use crate::support::request::{Parameters, QUORUM};
 use crate::support::{Cluster, Codec, Proxy, cluster, eventually_within, scale};
 
+const AHEAD_SECONDS: i32 = 300;
 const TABLE: &str =
     "CREATE TABLE t (day timestamp, w int, r int, v text, u int, PRIMARY KEY (day, w, r))";
 /// A day that is over is closed, so that what was written just now can be split at once.
@@ -259,8 +260,15 @@ impl Storm {
         seen
     }
 
-    /// Of a partition that is read through both proxies and directly.
+    /// Of a partition that is read through both proxies and directly, now and in a second that nobody's clock has reached:
+    /// one that may have passed is the original's.
     fn differences(&mut self, partition: usize, is_split: bool) -> usize {
+        let now = seconds_now();
+        self.differences_at(partition, false, now)
+            + self.differences_at(partition, is_split, now + AHEAD_SECONDS)
+    }
+
+    fn differences_at(&mut self, partition: usize, is_split: bool, second: i32) -> usize {
         let day = self.field.partitions[partition].day;
         let text = format!(
             "SELECT w, r, v, u, WRITETIME(v), TTL(v), WRITETIME(u), TTL(u) FROM {} WHERE day = {day}",
@@ -268,7 +276,7 @@ impl Storm {
         );
         let parameters = Parameters {
             consistency: Some(QUORUM),
-            now_in_seconds: Some(seconds_now()),
+            now_in_seconds: Some(second),
             ..Parameters::default()
         };
         let expected = self.world.direct.scan_with(&text, parameters.clone());
