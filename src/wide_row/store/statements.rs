@@ -20,7 +20,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longer than Cassandra's own timeout for an LWT, so that its answer comes first.
 const LWT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A read of one small row that a client's read waits for goes to a second and a third node after this delay each.
-const NEXT_NODE_AFTER: Duration = Duration::from_millis(25);
+const NEXT_NODE_AFTER: Duration = Duration::from_millis(15);
 const NEXT_NODES_MAX: usize = 2;
 const PAGE_ROWS: i32 = 5000;
 /// Smaller, because whole splits include their checkpoints.
