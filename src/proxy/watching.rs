@@ -141,19 +141,7 @@ mod tests {
     use crate::statement::Shape;
 
     fn state() -> Vec<u8> {
-        PagingState {
-            generation: Some(1),
-            bucket: 0,
-            key: None,
-            clustering_columns: 1,
-            mark: None,
-            limit_left: None,
-            partition_limit_left: None,
-            fingerprint: 1,
-            table: Some(1),
-            is_extended: false,
-        }
-        .encode()
+        PagingState::of_table(1).encode()
     }
 
     /// The parameters of an EXECUTE in v4, with a page size.

@@ -64,6 +64,23 @@ pub enum StateError {
 }
 
 impl PagingState {
+    /// A scan of a split of this table, at its beginning.
+    #[cfg(test)]
+    pub fn of_table(table: u64) -> Self {
+        Self {
+            generation: Some(1),
+            bucket: 0,
+            key: None,
+            clustering_columns: 1,
+            mark: None,
+            limit_left: None,
+            partition_limit_left: None,
+            fingerprint: 1,
+            table: Some(table),
+            is_extended: false,
+        }
+    }
+
     /// Always in the current format.
     pub fn encode(&self) -> Vec<u8> {
         let flag = |set: bool, flag: u8| if set { flag } else { 0 };

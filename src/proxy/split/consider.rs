@@ -218,29 +218,17 @@ mod tests {
         }
     }
 
-    fn state(table: u64) -> PagingState {
-        PagingState {
-            generation: Some(1),
-            bucket: 0,
-            key: None,
-            clustering_columns: 1,
-            mark: None,
-            limit_left: None,
-            partition_limit_left: None,
-            fingerprint: 1,
-            table: Some(table),
-            is_extended: false,
-        }
-    }
-
     /// As with room.
     #[test]
     fn without_room_a_scan_goes_on_whatever_its_values_and_only_in_its_table() {
         for fingerprint in [1, 2] {
-            let decision = without_room(&Ok(state(TABLE)), &asked(fingerprint));
+            let decision = without_room(&Ok(PagingState::of_table(TABLE)), &asked(fingerprint));
             assert!(matches!(decision, Decision::Take(Taken::GoOn(_))));
         }
-        for refused in [Ok(state(TABLE + 1)), Err(StateError::Damaged)] {
+        for refused in [
+            Ok(PagingState::of_table(TABLE + 1)),
+            Err(StateError::Damaged),
+        ] {
             let decision = without_room(&refused, &asked(1));
             assert!(matches!(decision, Decision::Take(Taken::Refuse(_))));
         }

@@ -7,7 +7,7 @@ use super::world::{ANSWERED, Client, World, days_ago, until_answered, until_comp
 use crate::exactness::seconds_now;
 use crate::support::cluster::old_cluster;
 use crate::support::request::Parameters;
-use crate::support::{Cluster, Codec, Keyspace, eventually, single_cluster};
+use crate::support::{Cluster, Codec, Keyspace, Proxy, eventually, single_cluster};
 
 const TABLE: &str = "CREATE TABLE t (k int, c int, v text, w text, PRIMARY KEY (k, c))";
 const YEAR: i32 = 365 * 86_400;
@@ -33,6 +33,16 @@ fn hidden_later(table: &str, key: i32, row: i32, (time, ttl): (i64, i32)) -> [St
             "INSERT INTO {table} (k, c) VALUES ({key}, {row}) USING TIMESTAMP {time} AND TTL {ttl}"
         ),
     ]
+}
+
+/// Splits the first partition; returns a proxy and a client of it.
+fn split(world: &World) -> (Proxy, Client) {
+    let proxy = world.splitter().start();
+    let control = world.control();
+    control.nominate(&world.id(1));
+    until_completed(&control, &world.id(1));
+    let through = Client::connect(proxy.address(), Codec::V5);
+    (proxy, through)
 }
 
 /// What `rewrite::queried` knows of Cassandra: by which columns a SELECT finds such a row.
@@ -114,11 +124,7 @@ fn reads_of_some_columns_find_the_rows_that_cassandra_finds() {
     eventually("the marker has expired", || {
         (seconds_now() > began + 1).then_some(())
     });
-    let proxy = world.splitter().start();
-    let control = world.control();
-    control.nominate(&world.id(1));
-    until_completed(&control, &world.id(1));
-    let mut through = Client::connect(proxy.address(), Codec::V5);
+    let (proxy, mut through) = split(&world);
     let one = format!("SELECT w FROM {table} WHERE k = 1 AND c = 1");
     let expected = world.direct.scan(&one);
     until_answered(&proxy, &mut through, &one, &expected);
@@ -189,11 +195,7 @@ fn reads_of_an_earlier_second_find_what_has_expired_since() {
     eventually("it has expired", || {
         (seconds_now() > began + 2).then_some(())
     });
-    let proxy = world.splitter().start();
-    let control = world.control();
-    control.nominate(&world.id(1));
-    until_completed(&control, &world.id(1));
-    let mut through = Client::connect(proxy.address(), Codec::V5);
+    let (proxy, mut through) = split(&world);
     let text = format!("SELECT * FROM {table} WHERE k = 1");
     let now = world.direct.scan(&text);
     assert_eq!(now.len() as i32, ROWS);
