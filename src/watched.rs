@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::schema::names::{PartitionKey, TableName};
 use crate::schema::{CqlType, TableSchema};
 
-/// Maximum number of `wide_row` partitions per table: all of them are polled each second.
+/// Maximum number of `wide_row` partitions per table: all of them are polled.
 pub const SHARDS_MAX: u32 = 4096;
 
 /// One `[[table]]` entry, or one row of `watched_table`.
@@ -48,7 +48,7 @@ impl WatchedTable {
             wide_bytes: 64 << 20,
             target_bytes: 8 << 20,
             max_buckets: 128,
-            shards: 16,
+            shards: 2,
             time_bucket_column: None,
             time_bucket_width: None,
             accept_limit: None,

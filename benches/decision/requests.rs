@@ -28,8 +28,7 @@ const STALENESS: Duration = Duration::from_secs(3600);
 pub(crate) fn known(splits: usize, runtime: &Handle) -> Result<Known> {
     let name = TableName::new(KEYSPACE, TABLE);
     let settings = WatchedTable::new(name.clone());
-    let freshness = Freshness::new(Arc::new(BootClock), STALENESS);
-    freshness.record(BootClock.now());
+    let fresh = freshness(settings.shards as usize);
     let reader = TableShards {
         store: Arc::new(StoreSlot::default()),
         table: name,
@@ -42,7 +41,7 @@ pub(crate) fn known(splits: usize, runtime: &Handle) -> Result<Known> {
         validate::Metrics::register(&settings.name.to_string()),
     );
     let filter = filter(splits, shards as usize)?;
-    let watched = Watched::new(settings, filter, freshness, validations);
+    let watched = Watched::new(settings, filter, fresh, validations);
     let described = Described {
         table_id: Some(Uuid::nil()),
         columns: None,
@@ -50,10 +49,18 @@ pub(crate) fn known(splits: usize, runtime: &Handle) -> Result<Known> {
     };
     watched.set_seen(true, described.table_id);
     watched.set_schema(&described);
-    let known = Known::new(Freshness::new(Arc::new(BootClock), STALENESS));
-    known.catalog.record(BootClock.now());
+    let known = Known::new(freshness(1));
     known.set([Arc::new(watched)]);
     Ok(known)
+}
+
+/// All parts were refreshed just now.
+fn freshness(parts: usize) -> Freshness {
+    let freshness = Freshness::new(Arc::new(BootClock), STALENESS, parts);
+    for part in 0..parts {
+        freshness.record(part, BootClock.now());
+    }
+    freshness
 }
 
 fn filter(splits: usize, shards: usize) -> Result<TableFilter> {

@@ -19,7 +19,7 @@ impl Default for Control {
             replication: None,
             apply_schema: true,
             poll_interval: Duration::from_secs(1),
-            max_staleness: Duration::from_secs(10),
+            max_staleness: Duration::from_secs(600),
             layout_cache_bytes: 64 << 20,
             snapshot_directory: None,
         }

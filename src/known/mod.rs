@@ -31,10 +31,12 @@ pub mod view;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use uuid::Uuid;
 
+use self::clock::Moment;
 use self::filter_metrics::FilterMetrics;
 use self::follow::metrics::TableMetrics;
 use self::freshness::Freshness;
@@ -50,6 +52,9 @@ use crate::sighting::Answers;
 use crate::watched::{Mode, WatchedTable};
 use crate::wide_row::split_name::{is_name, might_be_name};
 use crate::wide_row::store::{Described, SplitId};
+
+/// Less than twice a write timeout, which every guard waits for before its partition is copied.
+const UNANNOUNCED_MAX: Duration = Duration::from_secs(1);
 
 /// One watched table.
 pub struct Watched {
@@ -228,6 +233,11 @@ impl Watched {
         stats.keys == 0 && stats.shards_unknown == 0
     }
 
+    /// The part of the freshness that concerns a key: its shard.
+    pub fn part_of(&self, key: &PartitionKey) -> usize {
+        self.filter.shard_of(key.bytes())
+    }
+
     pub fn split_id(&self, key: PartitionKey) -> SplitId {
         SplitId::new(self.name.clone(), key, self.shards)
     }
@@ -261,6 +271,8 @@ pub struct Known {
     list: AtomicU64,
     /// Freshness of the list itself.
     pub catalog: Freshness,
+    /// Workers know how long this proxy may act on what it knows.
+    announced: AtomicBool,
 }
 
 impl Known {
@@ -269,7 +281,20 @@ impl Known {
             tables: ArcSwap::default(),
             list: AtomicU64::new(0),
             catalog,
+            announced: AtomicBool::new(false),
         }
+    }
+
+    pub fn set_announced(&self) {
+        self.announced.store(true, Ordering::Release);
+    }
+
+    /// Whether a moment at which a table had no split table is recent enough to let a write pass. Until workers know
+    /// this proxy's `max_staleness`, they may wait only as long as any of them always does.
+    pub fn allows(&self, moment: Moment) -> bool {
+        let is_announced = self.announced.load(Ordering::Acquire);
+        is_announced && self.catalog.allows(moment)
+            || self.catalog.now().since(moment) <= UNANNOUNCED_MAX
     }
 
     /// Load this before looking up a table: what is found then belongs to this version or a later one.

@@ -19,7 +19,6 @@ use tokio::runtime::Handle;
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::freshness::Age;
 use super::slot::StoreSlot;
 use crate::known::Watched;
 use crate::schema::names::PartitionKey;
@@ -36,6 +35,8 @@ const ATTEMPTS_MAX: usize = 5;
 const SIDE_BY_SIDE: usize = 8;
 /// Drivers give up after about ten seconds; a client still gets a refusal that is sent before that.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long an unknown outcome waits for newer knowledge, which may show that the table has no splits.
+const REFRESH_PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum number of keys remembered; each takes a few hundred bytes.
 const REMEMBERED_MAX: u64 = 100_000;
 /// A partition is left alone for this much longer than necessary, so that the next unknown outcome on it needs no
@@ -211,15 +212,19 @@ impl Retirer {
     }
 
     async fn resolve(self: &Arc<Self>, watched: &Arc<Watched>, doubted: &Doubted) {
+        let began = watched.freshness.now();
+        if let Doubted::Table = doubted {
+            watched.freshness.refresh(REFRESH_PATIENCE).await;
+        }
         for _ in 0..REPEATS_MAX {
             let done = {
                 let _turn = self.doubt_turns.acquire().await;
                 match doubted {
                     Doubted::Keys(keys) => self.leave_alone(watched, keys.clone()).await,
                     Doubted::Anywhere => self.take_out(watched, true).await,
-                    // The table may have finished loading by now, and turned out to have no splits.
+                    // Only what was read since counts: another process may have begun to split a partition.
                     Doubted::Table
-                        if watched.freshness.age() == Age::Fresh && watched.has_no_splits() =>
+                        if watched.freshness.is_newer_than(began) && watched.has_no_splits() =>
                     {
                         Ok(())
                     }

@@ -91,7 +91,7 @@ impl Service {
         };
         let loaded = following.loaded.subscribe();
         let slot = Arc::new(StoreSlot::default());
-        let known = Arc::new(Known::new(following.freshness()));
+        let known = Arc::new(Known::new(following.freshness(1)));
         let handle = runtime.handle().clone();
         let shared = config
             .redis
@@ -220,6 +220,7 @@ impl Run {
     async fn seed(&self, store: &Store) -> Result<(), StoreError> {
         if self.role == Role::Proxy {
             self.announce(store).await?;
+            self.follower.known().set_announced();
         }
         let rows = store.read_watched().await?;
         for table in &self.config.tables {

@@ -14,11 +14,11 @@ use crate::known::{Known, Watched};
 use crate::watched::WatchedTable;
 
 pub(crate) fn known() -> Known {
-    Known::new(freshness())
+    Known::new(freshness(1))
 }
 
-fn freshness() -> Freshness {
-    Freshness::new(Arc::new(BootClock), Duration::from_secs(60))
+fn freshness(parts: usize) -> Freshness {
+    Freshness::new(Arc::new(BootClock), Duration::from_secs(60), parts)
 }
 
 /// Within a runtime, where it would validate.
@@ -35,6 +35,7 @@ pub(crate) fn watched(settings: WatchedTable) -> Arc<Watched> {
     );
     let policies = Policies::from([Arc::new(FusePolicy) as _]);
     let filter = TableFilter::new(policies, settings.shards as usize);
-    let watched = Watched::new(settings, filter, freshness(), validations);
+    let freshness = freshness(settings.shards as usize);
+    let watched = Watched::new(settings, filter, freshness, validations);
     Arc::new(watched)
 }

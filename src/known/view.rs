@@ -8,7 +8,8 @@
 
 use crate::wide_row::layout::Seal;
 use crate::wide_row::names::{Generation, Version};
-use crate::wide_row::store::{KeyReading, ShardReading};
+use crate::wide_row::state::State;
+use crate::wide_row::store::{ChangedRow, KeyReading, ShardReading};
 
 /// What a follower knows of one shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -37,29 +38,45 @@ impl ShardView {
         }
     }
 
-    /// Adopts a full read of a shard whose statics were read serially: everything up to its version was on a quorum
-    /// before the rows were read. Anything known beyond that was seen on some replica only, and is read again.
-    pub fn settle(&mut self, settled: &ShardReading) {
-        self.known = settled.version;
-        self.epoch = settled.epoch;
+    /// Adopts a full read of a shard, sent after the poll; `seen` as in [`Self::absorb`]. Anything known beyond that was
+    /// seen on some replica only, and is read again.
+    pub fn settle(&mut self, polled: &ShardReading, seen: bool) {
+        *self = Self::default();
+        self.absorb(polled, seen);
     }
 
     /// Adopts a poll after the rows above the known version were read. `seen`: one of those rows is at the polled
     /// version. An epoch at that version counts as well.
     pub fn absorb(&mut self, polled: &ShardReading, seen: bool) {
-        let below = Version(polled.version.0.saturating_sub(1));
         let known = if seen || polled.epoch_version == polled.version {
             polled.version
         } else {
-            below
+            polled.settled()
         };
         self.known = self.known.max(known);
         self.epoch = self.epoch.max(polled.epoch);
     }
 
+    /// Every change up to here is known.
+    pub fn known(&self) -> Version {
+        self.known
+    }
+
     pub fn epoch(&self) -> i32 {
         self.epoch
     }
+}
+
+/// Whether the key of a row that was read after the poll belongs in a filter. `settled`: every change up to here is on a
+/// quorum. A change beyond it that ends a split may have reached one replica only, while other proxies still serve the
+/// split, so its key stays.
+pub fn belongs_in_filter(row: &ChangedRow, polled: &ShardReading, settled: Version) -> bool {
+    let is_out_by_epoch = row.row_epoch < polled.epoch && polled.epoch_version <= settled;
+    let has_just_ended = match row.state {
+        Some(State::Invalidated | State::Failed) | None => row.version > settled,
+        Some(_) => false,
+    };
+    row.is_guarded && !is_out_by_epoch || has_just_ended
 }
 
 /// What a proxy remembers of one key, as of a version of its shard.

@@ -2,20 +2,21 @@
 
 use std::sync::Arc;
 
-use crate::known::freshness::Age;
+use super::listed::Listed;
+use crate::known::freshness::{Age, Parts};
 use crate::known::{Known, Owner, Watched};
 use crate::statement::Touches;
 use crate::statement::touches::{Change, Name};
 
 /// What the proxy must refresh before it may forward a write.
 pub(super) enum Stale {
-    /// The list of watched tables.
-    Catalog,
-    /// The splits of these tables.
-    Tables(Vec<Arc<Watched>>),
-    /// The partition key of a table that has splits, or whose partitions close for writes (`accept_limit`); or whether
-    /// a table with the name of a split table is one.
-    Schema,
+    /// The list of watched tables; or else which split tables these keyspaces have.
+    Catalog(Vec<String>),
+    /// These shards of these tables; or else which split tables their keyspaces have.
+    Tables(Vec<(Arc<Watched>, Parts)>),
+    /// The partition key of a table that has splits, or whose partitions close for writes (`accept_limit`); or else which
+    /// split tables these keyspaces have. Without keyspaces: whether a table with the name of a split table is one.
+    Schema(Vec<String>),
 }
 
 /// The tables of a statement. Unqualified names get their keyspace if it is known.
@@ -130,25 +131,55 @@ impl Concern {
         })
     }
 
-    /// What the proxy must refresh before it may forward the statement. `None`: nothing.
-    pub(super) fn stale(&self, known: &Known, tables: &[Arc<Watched>]) -> Option<Stale> {
+    /// Whether none of the tables that the statement writes has a split, by what the session's node has listed.
+    pub(super) fn has_no_splits(&self, known: &Known, listed: &Listed) -> bool {
+        let has_none = |name: &Name| listed.has_no_splits(name, known);
+        match self {
+            Self::Nothing | Self::Reads { .. } | Self::Configures(_) => true,
+            Self::Writes(names) => names.iter().all(has_none),
+            Self::Changes(_, name) => has_none(name),
+            Self::DropsKeyspace(keyspace) => listed.keyspace_has_no_splits(keyspace, known),
+            Self::WritesAnything | Self::WritesMany(_) => false,
+        }
+    }
+
+    /// The keyspaces to list, so that [`Self::has_no_splits`] can answer.
+    pub(super) fn keyspaces(&self) -> Vec<String> {
+        let mut keyspaces: Vec<String> = match self {
+            Self::Writes(names) => names
+                .iter()
+                .filter_map(|name| name.keyspace.clone())
+                .collect(),
+            Self::Changes(_, name) => name.keyspace.iter().cloned().collect(),
+            Self::DropsKeyspace(keyspace) => vec![keyspace.clone()],
+            _ => Vec::new(),
+        };
+        keyspaces.sort();
+        keyspaces.dedup();
+        keyspaces
+    }
+
+    /// What the proxy must refresh before it can compute what the statement touches. `None`: nothing.
+    pub(super) fn stale(
+        &self,
+        known: &Known,
+        tables: &[Arc<Watched>],
+        listed: &Listed,
+    ) -> Option<Stale> {
         if !self.is_write() {
             return None;
         }
         if known.catalog.age() != Age::Fresh {
-            return Some(Stale::Catalog);
-        }
-        let is_stale = |watched: &&Arc<Watched>| watched.freshness.age() != Age::Fresh;
-        let stale: Vec<_> = tables.iter().filter(is_stale).cloned().collect();
-        if !stale.is_empty() {
-            return Some(Stale::Tables(stale));
+            let is_listed = self.has_no_splits(known, listed);
+            return (!is_listed).then(|| Stale::Catalog(self.keyspaces()));
         }
         let is_undescribed = |watched: &Arc<Watched>| {
             let asks_for_keys = !watched.has_no_splits() || watched.settings().closes();
             !watched.is_described() && asks_for_keys
         };
         let wants_keys = matches!(self, Self::Writes(_));
-        (wants_keys && tables.iter().any(is_undescribed)).then_some(Stale::Schema)
+        let lacks_keys = wants_keys && tables.iter().any(is_undescribed);
+        (lacks_keys && !self.has_no_splits(known, listed)).then(|| Stale::Schema(self.keyspaces()))
     }
 }
 
@@ -179,14 +210,27 @@ fn is_systems_own(name: &Name) -> bool {
 }
 
 impl Stale {
+    /// The keyspaces whose split tables would tell as much as a refresh.
+    pub(super) fn keyspaces(&self) -> Vec<String> {
+        match self {
+            Self::Catalog(keyspaces) | Self::Schema(keyspaces) => keyspaces.clone(),
+            Self::Tables(tables) => {
+                let keyspaces = tables
+                    .iter()
+                    .map(|(table, _)| table.name().keyspace.clone());
+                keyspaces.collect()
+            }
+        }
+    }
+
     /// The error text for a write whose refresh was not done in time.
     pub(super) fn refusal(&self, known: &Known) -> &'static str {
         let age = match self {
-            Self::Catalog => known.catalog.age(),
+            Self::Catalog(_) => known.catalog.age(),
             Self::Tables(tables) => tables
                 .first()
-                .map_or(Age::Stale, |table| table.freshness.age()),
-            Self::Schema => Age::Unknown,
+                .map_or(Age::Stale, |(table, parts)| table.freshness.age_of(parts)),
+            Self::Schema(_) => Age::Unknown,
         };
         match age {
             Age::Unknown => NOT_KNOWN,

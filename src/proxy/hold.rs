@@ -1,6 +1,7 @@
 //! Writes that wait while the knowledge about splits is stale. All of them share one refresh. After a short wait the
 //! proxy either forwards the write or refuses it with 0x1001; a refused write was never forwarded.
 
+use std::future::pending;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use super::held::Held;
 use super::metrics::Close;
 use super::session::{Acted, Session};
 use crate::known::Known;
+use crate::known::freshness::Parts;
 use crate::protocol::Envelope;
 use crate::protocol::response::error::ErrorCode;
 
@@ -57,8 +59,22 @@ impl Session {
         let known = &watching.wide_row.known;
         let mut held = Some(held);
         let deadline = Instant::now() + REFRESH_PATIENCE;
+        let mut unlisted = stale.keyspaces();
         loop {
-            stale.wait(known, deadline).await;
+            let listing = async {
+                match std::mem::take(&mut unlisted) {
+                    keyspaces if keyspaces.is_empty() => pending().await,
+                    keyspaces => {
+                        let ask = async |text: &str| self.wire.ask_rows_beside(text).await;
+                        let listed = &watching.writes.listed;
+                        listed.refresh(&keyspaces, known, ask).await;
+                    }
+                }
+            };
+            tokio::select! {
+                () = stale.wait(known, deadline) => {}
+                () = listing => {}
+            }
             let taken = match self.forward_held(&request, &mut held).await {
                 Released::Forwarded => {
                     self.wire.proxy.metrics.held_writes_released.increment(1);
@@ -128,16 +144,16 @@ impl Stale {
     async fn wait(&self, known: &Known, deadline: Instant) {
         let rest = || deadline.saturating_duration_since(Instant::now());
         match self {
-            Self::Catalog => {
-                known.catalog.wait(rest()).await;
+            Self::Catalog(_) => {
+                known.catalog.wait(&Parts::All, rest()).await;
             }
             Self::Tables(tables) => {
-                for watched in tables {
-                    watched.freshness.wait(rest()).await;
+                for (watched, parts) in tables {
+                    watched.freshness.wait(parts, rest()).await;
                 }
             }
             // Nothing signals that a schema has arrived, so poll.
-            Self::Schema => sleep(SCHEMA_POLL.min(rest())).await,
+            Self::Schema(_) => sleep(SCHEMA_POLL.min(rest())).await,
         }
     }
 }

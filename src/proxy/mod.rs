@@ -17,6 +17,7 @@ mod events;
 mod held;
 mod hold;
 mod late;
+mod listed;
 pub mod listener;
 pub mod measure;
 mod metrics;

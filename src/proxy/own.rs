@@ -37,14 +37,14 @@ pub(super) enum Unanswered {
 impl Wire {
     /// Runs a statement as the client. `None`: upstream refused it, or is gone.
     pub(super) async fn ask_rows(&self, text: &str) -> Option<Rows> {
-        let reply = self
-            .ask(opcode::QUERY, query::encode(self.version.get(), text))
-            .await?;
-        let mut message = response::message(reply.header, &reply.body).ok()?;
-        match (reply.header.opcode, message.int().ok()?) {
-            (opcode::RESULT, result::kind::ROWS) => Rows::read(&mut message).ok(),
-            _ => None,
-        }
+        let query = query::encode(self.version.get(), text);
+        rows(&self.ask(opcode::QUERY, query).await?)
+    }
+
+    /// The same for a caller that may stop waiting.
+    pub(super) async fn ask_rows_beside(self: &Rc<Self>, text: &str) -> Option<Rows> {
+        let query = query::encode(self.version.get(), text);
+        rows(&self.ask_beside(opcode::QUERY, query).await?)
     }
 
     /// Prepares statements on the session's node. `Err` has the id of a statement that the node refuses, or describes
@@ -163,5 +163,14 @@ impl Wire {
             .find(|stream| !pending.contains_key(stream))?;
         self.last_own_stream.set(free);
         Some(free)
+    }
+}
+
+/// `None`: the reply has no rows.
+fn rows(reply: &Envelope) -> Option<Rows> {
+    let mut message = response::message(reply.header, &reply.body).ok()?;
+    match (reply.header.opcode, message.int().ok()?) {
+        (opcode::RESULT, result::kind::ROWS) => Rows::read(&mut message).ok(),
+        _ => None,
     }
 }

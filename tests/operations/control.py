@@ -133,6 +133,10 @@ class ControlTest(OperationsTest):
                             f"PRIMARY KEY ((sensor, day), ts))", timeout=60)
         return f"{self.watched}.{name}"
 
+    def make_split_table(self) -> None:
+        """Without one, writes go on whatever a proxy knows: nothing of the table can be split."""
+        self.direct.execute(f"CREATE TABLE {self.watched}.wide_reading_1 (k int PRIMARY KEY)", timeout=60)
+
     def settings(self, control: dict | None = None, tables: list[str] | None = None, **table) -> dict:
         """Of a proxy that notices soon what it does not know any more."""
         tables = [self.table] if tables is None else tables

@@ -73,6 +73,7 @@ class Started(ControlTest):
         self.assertEqual(proxy.metric(REFRESHES), 0)
 
     def test_without_apply_schema_it_waits_for_the_dba_and_says_so(self) -> None:
+        self.make_split_table()
         proxy = self.follower(self.settings({"apply_schema": False}), ready=False)
         proxy.expect("the control keyspace cannot be used yet")
         self.assertTrue(eventually(lambda: "it is not known yet which partitions are split" in proxy.admin("/readyz")[1]), proxy.admin("/readyz"))
@@ -146,7 +147,30 @@ class Unreachable(ControlTest):
             session.execute(statement, *([values] if values else []))
         self.assertNotEqual(self.rows(), self.before)
 
+    def test_writes_to_tables_without_a_split_table_go_on(self) -> None:
+        proxy = self.follower()
+        proxy.expect(FOLLOWING_FAILS)
+        session = self.client(proxy)
+        writes = self.every_write(session)
+        other = self.make_table("other")
+        self.replicate_control(TOO_MANY)
+        self.assertTrue(eventually(lambda: proxy.metric("narrows_follow_catalog_age_seconds") > STALE_SECONDS))
+        self.assert_all_made(session, writes)
+        session.execute(f"INSERT INTO {other} (sensor, day, ts) VALUES ('a', 1, 1)")
+        self.assertEqual(proxy.metric(HELD, outcome="refused"), 0)
+
+    def test_a_proxy_that_knows_nothing_lets_writes_to_tables_without_a_split_table_pass(self) -> None:
+        self.make_control_keyspace()
+        self.replicate_control(TOO_MANY)
+        proxy = self.follower(ready=False)
+        proxy.expect(SEEDING_FAILS, FOLLOWING_FAILS)
+        self.assertTrue(eventually(lambda: proxy.log(SEEDING_FAILS)))
+        session = self.client(proxy)
+        self.assert_all_made(session, self.every_write(session))
+        self.assertEqual(proxy.metric(HELD, outcome="refused"), 0)
+
     def test_writes_are_refused_after_max_staleness_and_work_again_after_it(self) -> None:
+        self.make_split_table()
         proxy = self.follower()
         proxy.expect(FOLLOWING_FAILS)
         session = self.client(proxy)
@@ -166,6 +190,7 @@ class Unreachable(ControlTest):
         self.assert_all_made(session, writes)
 
     def test_before_the_first_load_writes_are_refused_and_reads_work(self) -> None:
+        self.make_split_table()
         self.make_control_keyspace()
         self.replicate_control(TOO_MANY)
         proxy = self.follower(ready=False)
@@ -209,6 +234,7 @@ class Paused(ControlTest):
         self.assertEqual((proxy.metric(HELD, outcome="released"), proxy.metric(HELD, outcome="refused")), (1, 0))
 
     def test_write_is_refused_when_the_store_was_lost_meanwhile(self) -> None:
+        self.make_split_table()
         proxy = self.follower()
         proxy.expect(FOLLOWING_FAILS)
         opcode, body = self.answered_after_a_pause(proxy, lambda: self.replicate_control(TOO_MANY))

@@ -188,8 +188,8 @@ fn wrong_control_values_say_what_is_expected() {
             "expected a map as in CREATE KEYSPACE",
         ),
         (
-            "poll_interval = \"6s\"".to_owned(),
-            "control.max_staleness: must be at least 2 times control.poll_interval, that is 12s",
+            "poll_interval = \"6s\"\nmax_staleness = \"11s\"".to_owned(),
+            "control.max_staleness = \"11s\": must be at least 2 times control.poll_interval, that is 12s",
         ),
         (
             "max_staleness = \"1999ms\"".to_owned(),

@@ -8,6 +8,7 @@
 
 pub mod metrics;
 mod originals;
+mod pace;
 mod split_tables;
 mod tables;
 
@@ -18,7 +19,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::AbortHandle;
-use tokio::time::sleep;
+use tokio::time::{sleep, sleep_until};
 
 use self::metrics::PollMetrics;
 use crate::filter::{Policies, TableFilter, spec};
@@ -32,6 +33,7 @@ use crate::schema::names::TableName;
 use crate::watched::{SHARDS_MAX, WatchedTable};
 use crate::wide_row::store::{Store, StoreError, WatchedRow};
 use originals::Originals;
+use pace::Pace;
 use tables::Followed;
 
 /// What must match when a stored filter is loaded, besides its table's name. Nothing: however old it is, reads are
@@ -39,7 +41,8 @@ use tables::Followed;
 const CONTEXT: &[u8] = b"";
 /// Interval at which filters are saved to disk; they are also saved on shutdown.
 const SAVE_EVERY: Duration = Duration::from_secs(300);
-const PAUSE_MIN: Duration = Duration::from_millis(20);
+/// A schema change is looked at after this pause, since the next one often follows at once.
+const SCHEMA_PAUSE: Duration = Duration::from_millis(20);
 
 /// What all following tasks share.
 #[derive(Clone)]
@@ -59,8 +62,8 @@ pub struct Following {
 
 impl Following {
     /// A freshness for which nothing has been loaded yet.
-    pub fn freshness(&self) -> Freshness {
-        Freshness::new(self.clock.clone(), self.max_staleness)
+    pub fn freshness(&self, parts: usize) -> Freshness {
+        Freshness::new(self.clock.clone(), self.max_staleness, parts)
     }
 }
 
@@ -104,6 +107,10 @@ impl Follower {
         }
     }
 
+    pub fn known(&self) -> &Known {
+        &self.known
+    }
+
     /// Watches tables before the store is reached, with the filters that the last run saved, if any. Reads files, so
     /// not for a thread that must not block.
     pub fn begin(&mut self, tables: &[WatchedTable]) {
@@ -117,14 +124,15 @@ impl Follower {
     /// Follows for ever.
     pub async fn run(&mut self, store: Arc<Store>) {
         let known = self.known.clone();
-        let mut saved = Instant::now();
+        let (mut saved, mut pace) = (Instant::now(), Pace::default());
         loop {
             let sent = self.following.clock.now();
             let rows = store.read_watched().await;
             self.metrics.count(&rows);
+            pace.count(rows.is_ok());
             let result = rows.map(|rows| {
                 self.adopt(&rows, &store);
-                known.catalog.record(sent);
+                known.catalog.record(0, sent);
                 self.check_originals(rows, &store);
                 self.following.tell_when_loaded(&known);
             });
@@ -135,8 +143,8 @@ impl Follower {
                 tokio::task::spawn_blocking(self.saving());
             }
             tokio::select! {
-                () = self.following.pause(&known.catalog) => {}
-                () = self.following.schema_changed.notified() => sleep(PAUSE_MIN).await,
+                () = pause(&known.catalog, &pace, self.following.poll_interval) => {}
+                () = self.following.schema_changed.notified() => sleep(SCHEMA_PAUSE).await,
             }
         }
     }
@@ -206,8 +214,9 @@ impl Follower {
             table: table.name.clone(),
         };
         let runtime = self.following.runtime.clone();
+        let freshness = self.following.freshness(shards as usize);
         let validations = Validations::new(Arc::new(reader), shards, runtime, metrics);
-        let watched = Watched::new(table, filter, self.following.freshness(), validations);
+        let watched = Watched::new(table, filter, freshness, validations);
         watched.filter_metrics.show(&watched.filter.stats());
         watched
     }
@@ -269,14 +278,14 @@ impl Following {
             self.loaded.send_if_modified(first);
         }
     }
+}
 
-    /// Waits until the next poll is due or somebody needs it. Even then it pauses, so that a store that fails at once
-    /// is not asked all the time.
-    async fn pause(&self, freshness: &Freshness) {
-        tokio::select! {
-            () = sleep(self.poll_interval) => {}
-            () = freshness.wanted() => sleep(PAUSE_MIN).await,
-        }
+/// Waits until the next poll is due or somebody needs it.
+async fn pause(freshness: &Freshness, pace: &Pace, usual: Duration) {
+    let due = Instant::now() + pace.interval(usual);
+    tokio::select! {
+        () = sleep_until(due.into()) => {}
+        () = freshness.wanted() => sleep(pace.pause()).await,
     }
 }
 
@@ -307,7 +316,7 @@ impl Trouble {
             }
             Err(error) if self.0.as_ref() == Some(&error) => {}
             Err(error) => {
-                tracing::warn!(%error, "{what} cannot be followed; writes to watched tables wait, reads go on");
+                tracing::warn!(%error, "{what} cannot be followed; writes and reads go on, writes by what is known until control.max_staleness has passed");
                 self.0 = Some(error);
             }
         }

@@ -17,6 +17,8 @@ impl WriteChecker {
         let changes_schema = in_flight.changes_schema();
         self.wire
             .hold_reply(held, reply, async move |wire: &Wire, reply| {
+                let ask = async |text: &str| wire.ask_rows(text).await;
+                in_flight.list_if_stale(&known, ask).await;
                 let reply = in_flight.finish(&known, reply).await;
                 match changes_schema && agreement::is_schema_change(reply.header, &reply.body) {
                     true => agreement::wait(wire, reply).await,

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::known::service::WideRow;
+use crate::proxy::listed::Listed;
 use crate::proxy::rights::record::Rights;
 use crate::proxy::wire::Wire;
 
@@ -13,6 +14,8 @@ pub(in crate::proxy) struct WriteChecker {
     pub(super) wide_row: WideRow,
     /// Writes that wait until splits of their partitions are retired.
     pub(super) writing: Rc<Cell<usize>>,
+    /// Which split tables the session's node has.
+    pub(in crate::proxy) listed: Rc<Listed>,
 }
 
 impl WriteChecker {
@@ -22,6 +25,7 @@ impl WriteChecker {
             rights,
             wide_row,
             writing: Rc::default(),
+            listed: Rc::default(),
         })
     }
 }

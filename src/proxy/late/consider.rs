@@ -10,7 +10,7 @@ use super::in_flight::InFlight;
 use super::late_write::{Kind, LateWrite};
 use super::named::Named;
 use super::touched::Keys;
-use crate::known::{Known, Owner, Watched};
+use crate::known::{Known, ListVersion, Owner, Watched};
 use crate::protocol::ProtocolError;
 use crate::protocol::header::Header;
 use crate::protocol::request::batch;
@@ -48,7 +48,9 @@ impl WriteChecker {
         if let Some(decision) = refused.or_else(|| self.protect(&asking.concern)) {
             return Ok(decision);
         }
-        let named = Named::new(asking.concern.clone(), list).or_anywhere(asking.anywhere.clone());
+        let named = self
+            .named(asking.concern.clone(), list)
+            .or_anywhere(asking.anywhere.clone());
         let changes_schema =
             *asking.shape == Shape::SchemaChange && agreement::is_ours(&self.wire.proxy);
         if tables.is_empty() {
@@ -107,7 +109,7 @@ impl WriteChecker {
             return Ok(Decision::Forward);
         }
         let anywhere = is_short.then(|| Arc::new(all_anywhere));
-        let named = Named::new(Arc::new(all), list).or_anywhere(anywhere);
+        let named = self.named(Arc::new(all), list).or_anywhere(anywhere);
         if !is_watched {
             return Ok(self.watch_unwatched(named, false));
         }
@@ -142,7 +144,8 @@ impl WriteChecker {
         if gathered.touched.is_clear() {
             return None;
         }
-        let named = Named::new(Arc::new(Concern::Nothing), self.wide_row.known.list());
+        let list = self.wide_row.known.list();
+        let named = self.named(Arc::new(Concern::Nothing), list);
         Some(self.decide(gathered, named, Kind::SerialRead, None, header))
     }
 
@@ -158,14 +161,18 @@ impl WriteChecker {
         is_early.then(|| Decision::refuse(ErrorCode::Protocol, TOO_EARLY))
     }
 
-    /// A write waits while the knowledge about its tables is stale.
+    fn named(&self, concern: Arc<Concern>, list: ListVersion) -> Named {
+        Named::new(concern, list, self.listed.clone())
+    }
+
+    /// A write waits until the proxy can tell what it touches.
     fn hold_if_stale(&self, concern: &Concern, tables: &[Arc<Watched>]) -> Option<Decision> {
         if concern.is_write()
             && let Some(refused) = self.refuse_if_early()
         {
             return Some(refused);
         }
-        let stale = concern.stale(&self.wide_row.known, tables)?;
+        let stale = concern.stale(&self.wide_row.known, tables, &self.listed)?;
         Some(self.hold(stale))
     }
 
@@ -181,7 +188,7 @@ impl WriteChecker {
     fn protect(&self, concern: &Concern) -> Option<Decision> {
         let (name, owner) = concern.split_table(&self.wide_row.known)?;
         Some(match owner {
-            Owner::Unknown => self.hold(Stale::Schema),
+            Owner::Unknown => self.hold(Stale::Schema(Vec::new())),
             // It may as well be a client's own table in another keyspace, so the refusal must not be final.
             Owner::Original(original) if name.keyspace.is_none() => {
                 let text = format!(
@@ -230,9 +237,18 @@ impl WriteChecker {
             not_understood,
             ..
         } = gathered;
+        let stale = match kind {
+            Kind::Write { .. } => touched.stale(),
+            Kind::SerialRead | Kind::Unwatched { .. } => None,
+        };
+        // Nothing of its tables is split, whatever the filter says.
+        let is_listed = stale.is_some() && named.has_no_splits(&self.wide_row.known);
+        if let Some(stale) = stale.filter(|_| !is_listed) {
+            return self.hold(stale);
+        }
         let (key_bytes, retirer) = (touched.key_bytes(), self.wide_row.retirer.clone());
         let held_writes = &self.wire.proxy.held_writes;
-        if touched.is_clear() && !touched.is_past_accept_limit() {
+        if is_listed || touched.is_clear() && !touched.is_past_accept_limit() {
             let room = match key_bytes > KEYS_FREE_BYTES {
                 false => None,
                 true => match held_writes.reserve(key_bytes) {

@@ -12,10 +12,11 @@ use super::late_write::Kind;
 use super::named::Named;
 use super::touched::{Keys, Touched, TouchedTable};
 use crate::budget::Reserved;
-use crate::known::freshness::Age;
+use crate::known::freshness::{Age, Parts};
 use crate::known::retire::{Doubted, RetireError, Retirer};
 use crate::known::{Known, Watched};
 use crate::protocol::header::{Envelope, Header, opcode};
+use crate::protocol::response::result::Rows;
 use crate::protocol::response::{self, error};
 use crate::proxy::held::Held;
 use crate::proxy::rights::record::Rights;
@@ -132,14 +133,23 @@ impl InFlight {
             Outcome::Nothing => true,
             Outcome::Done => {
                 let is_plain = !self.is_at_any() && !self.changes_schema();
-                is_fresh && is_plain && self.touched.is_surely_clear(known)
+                let is_clear = is_fresh && self.touched.is_surely_clear(known);
+                is_plain && (is_clear || self.is_listed_clear(known, is_fresh))
             }
-            Outcome::Unknown => is_fresh && self.touched.is_empty(),
+            Outcome::Unknown => {
+                self.touched.is_empty() && (is_fresh || self.named.has_no_splits(known))
+            }
         };
         if passes {
             self.touched = Touched::default();
         }
         passes
+    }
+
+    /// Whether knowledge that is too old is made up for by what the session's node has listed.
+    fn is_listed_clear(&self, known: &Known, is_fresh: bool) -> bool {
+        let is_stale = !is_fresh || self.touched.stale().is_some();
+        is_stale && self.named.has_no_splits(known)
     }
 
     /// Upstream checks rights before it writes, so some replies prove a right. They prove it only for tables that the
@@ -188,6 +198,17 @@ impl InFlight {
         )
     }
 
+    /// The knowledge may have become too old while the write was in flight. The node's split tables may still settle it.
+    pub(super) async fn list_if_stale(
+        &self,
+        known: &Known,
+        ask: impl AsyncFn(&str) -> Option<Rows>,
+    ) {
+        if known.catalog.age() != Age::Fresh || self.touched.stale().is_some() {
+            self.named.list(known, ask).await;
+        }
+    }
+
     /// Settles the outcome, then returns the reply for the client.
     pub(super) async fn finish(mut self, known: &Known, reply: Envelope) -> Envelope {
         if self.passes(known, reply.header, &reply.body) {
@@ -223,24 +244,32 @@ impl InFlight {
 
     /// Retires the splits that the write touched. Every read that begins afterwards sees the write.
     async fn check(&mut self, known: &Known) -> Result<(), Unchecked> {
-        if known.catalog.wait(REFRESH_PATIENCE).await != Age::Fresh {
-            return Err(Unchecked::Stale);
+        if known.catalog.wait(&Parts::All, REFRESH_PATIENCE).await != Age::Fresh {
+            return self.settle_by_listing(known);
         }
         self.look_up(known);
         for table in &self.touched.tables {
-            let freshness = &table.watched.freshness;
-            let patience = match freshness.age() {
+            let patience = match table.age() {
                 Age::Unknown => LOAD_PATIENCE,
                 Age::Fresh | Age::Stale => REFRESH_PATIENCE,
             };
-            if freshness.wait(patience).await != Age::Fresh {
-                return Err(Unchecked::Stale);
+            let (freshness, parts) = (&table.watched.freshness, table.parts(&table.watched));
+            if freshness.wait(&parts, patience).await != Age::Fresh {
+                return self.settle_by_listing(known);
             }
         }
         for table in &self.touched.tables {
             self.check_table(table).await?;
         }
         Ok(())
+    }
+
+    /// For want of fresh knowledge. A write at ANY may exist only as a hint, so it must be written down all the same.
+    fn settle_by_listing(&self, known: &Known) -> Result<(), Unchecked> {
+        match self.named.has_no_splits(known) && !self.is_at_any() {
+            true => Ok(()),
+            false => Err(Unchecked::Stale),
+        }
     }
 
     /// Looks up again what the write touches, with current knowledge.
@@ -352,15 +381,17 @@ fn code(header: Header, body: &[u8]) -> Option<i32> {
     error.ok().map(|(code, _)| code)
 }
 
-/// Whether an error means that nothing was written. UNAVAILABLE proves it only for a simple write: a batch or a
-/// conditional write may find too few replicas half-way.
+/// Whether an error means that nothing was written. UNAVAILABLE and OVERLOADED prove it only for a simple write, which
+/// upstream refuses before it sends anything to a replica: a batch or a conditional write may find too few replicas, or
+/// too many hints, half-way.
 fn happened_nothing(code: i32, is_simple: bool) -> bool {
     const UNAVAILABLE: i32 = 0x1000;
+    const OVERLOADED: i32 = 0x1001;
     // Protocol, credentials, bootstrapping, syntax, unauthorized, invalid, configuration, exists, unprepared.
     const BEFORE: [i32; 9] = [
         0x000A, 0x0100, 0x1002, 0x2000, 0x2100, 0x2200, 0x2300, 0x2400, 0x2500,
     ];
-    BEFORE.contains(&code) || code == UNAVAILABLE && is_simple
+    BEFORE.contains(&code) || is_simple && matches!(code, UNAVAILABLE | OVERLOADED)
 }
 
 impl Drop for InFlight {
@@ -380,9 +411,6 @@ impl Drop for InFlight {
                     tell_hinted_anywhere(&watched);
                     self.retirer.doubt(&watched, Doubted::Anywhere);
                 }
-                // Only fresh knowledge counts: another process may have begun to split a partition meanwhile.
-                Keys::Unknown | Keys::NoSchema
-                    if watched.freshness.age() == Age::Fresh && watched.has_no_splits() => {}
                 Keys::Unknown | Keys::NoSchema | Keys::Whole(_) => {
                     self.retirer.doubt(&watched, Doubted::Table);
                 }
@@ -422,7 +450,11 @@ mod tests {
         let watched = testing::watched(WatchedTable::new(TableName::new("plant", "t")));
         let mut touched = Touched::default();
         touched.add(&watched, None, Keys::Unknown);
-        let named = Named::new(Arc::new(Concern::WritesAnything), known.list());
+        let named = Named::new(
+            Arc::new(Concern::WritesAnything),
+            known.list(),
+            Rc::default(),
+        );
         let kind = Kind::Write {
             consistency,
             is_simple: true,
@@ -447,11 +479,13 @@ mod tests {
         for code in [0x2000, 0x2100, 0x2200, 0x2500, 0x1002] {
             assert!(happened_nothing(code, false), "{code:x}");
         }
-        // Server error, overloaded, truncate error, write timeout, write failure, CAS unknown.
-        for code in [0x0000, 0x1001, 0x1003, 0x1100, 0x1500, 0x1700] {
+        // Server error, truncate error, write timeout, write failure, CAS unknown.
+        for code in [0x0000, 0x1003, 0x1100, 0x1500, 0x1700] {
             assert!(!happened_nothing(code, true), "{code:x}");
         }
-        assert!(happened_nothing(0x1000, true));
-        assert!(!happened_nothing(0x1000, false));
+        for code in [0x1000, 0x1001] {
+            assert!(happened_nothing(code, true), "{code:x}");
+            assert!(!happened_nothing(code, false), "{code:x}");
+        }
     }
 }

@@ -1,11 +1,14 @@
 //! The tables that a write names, watched or not. A table that began to be watched while the write was in flight may
 //! have splits when the reply arrives.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::touched::{Keys, Touched};
 use crate::known::{Known, ListVersion};
+use crate::protocol::response::result::Rows;
 use crate::proxy::concern::Concern;
+use crate::proxy::listed::Listed;
 
 pub(super) struct Named {
     pub(super) concern: Arc<Concern>,
@@ -14,16 +17,31 @@ pub(super) struct Named {
     /// The same tables without the connection's keyspace. `None`: all names are qualified.
     anywhere: Option<Arc<Concern>>,
     is_settled: bool,
+    listed: Rc<Listed>,
 }
 
 impl Named {
     /// `list`: the version of the list before the tables were looked up in it.
-    pub(super) fn new(concern: Arc<Concern>, list: ListVersion) -> Self {
+    pub(super) fn new(concern: Arc<Concern>, list: ListVersion, listed: Rc<Listed>) -> Self {
         Self {
             concern,
             list: Some(list),
             anywhere: None,
             is_settled: true,
+            listed,
+        }
+    }
+
+    /// Whether none of the tables has a split, by what the session's node has listed.
+    pub(super) fn has_no_splits(&self, known: &Known) -> bool {
+        self.concern.has_no_splits(known, &self.listed)
+    }
+
+    /// Lists the split tables of the keyspaces that the tables are in, unless that was done already.
+    pub(super) async fn list(&self, known: &Known, ask: impl AsyncFn(&str) -> Option<Rows>) {
+        if !self.has_no_splits(known) {
+            let keyspaces = self.concern.keyspaces();
+            self.listed.refresh(&keyspaces, known, ask).await;
         }
     }
 
@@ -81,7 +99,7 @@ mod tests {
         let [here, anywhere] = [Some("elsewhere"), None]
             .map(|keyspace| Arc::new(Concern::new(touches(text), keyspace)));
         known.set([watched("reading")]);
-        let mut named = Named::new(here, known.list()).or_anywhere(Some(anywhere));
+        let mut named = Named::new(here, known.list(), Rc::default()).or_anywhere(Some(anywhere));
         let mut touched = Touched::default();
         named.add_newcomers(&known, &mut touched);
         assert!(touched.is_empty());
@@ -95,7 +113,7 @@ mod tests {
     async fn a_table_that_is_watched_since_is_touched_nobody_knows_where() {
         let known = testing::known();
         let concern = Concern::new(touches("INSERT INTO plant.reading (k) VALUES (1)"), None);
-        let mut named = Named::new(Arc::new(concern), known.list());
+        let mut named = Named::new(Arc::new(concern), known.list(), Rc::default());
         let mut touched = Touched::default();
         known.set([watched("other")]);
         named.add_newcomers(&known, &mut touched);

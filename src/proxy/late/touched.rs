@@ -5,8 +5,9 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::filter::Target;
-use crate::known::freshness::Age;
+use crate::known::freshness::{Age, Parts};
 use crate::known::{Known, Watched};
+use crate::proxy::concern::Stale;
 use crate::schema::names::{PartitionKey, TableName};
 use crate::statement::touches::Change;
 use crate::wide_row::clock::unix_millis;
@@ -121,6 +122,14 @@ impl Touched {
         self.tables.iter().any(|table| table.watched.name() == name)
     }
 
+    /// The shards that are too stale to say whether a touched partition is guarded. `None`: none is.
+    pub(super) fn stale(&self) -> Option<Stale> {
+        let is_stale = |table: &&TouchedTable| table.age() != Age::Fresh;
+        let stale = |table: &TouchedTable| (table.watched.clone(), table.parts(&table.watched));
+        let stale: Vec<_> = self.tables.iter().filter(is_stale).map(stale).collect();
+        (!stale.is_empty()).then_some(Stale::Tables(stale))
+    }
+
     /// Whether no touched partition is guarded or split, as far as the proxy knows. Freshness is checked separately.
     pub(super) fn is_clear(&self) -> bool {
         let clear = |table: &TouchedTable| table.keys.are_clear(&table.watched);
@@ -139,7 +148,7 @@ impl Touched {
             known
                 .table(&name.keyspace, &name.table)
                 .is_none_or(|watched| {
-                    let is_fresh = watched.freshness.age() == Age::Fresh;
+                    let is_fresh = watched.freshness.age_of(&table.parts(&watched)) == Age::Fresh;
                     is_fresh && table.is_of(&watched) && table.keys.are_clear(&watched)
                 })
         };
@@ -158,9 +167,7 @@ impl Touched {
 
     /// Whether the knowledge about these tables is fresh enough to say that a partition is not guarded.
     pub(super) fn is_fresh(&self, known: &Known) -> bool {
-        let fresh = |table: &TouchedTable| {
-            table.watched.freshness.age() == Age::Fresh && table.is_of(&table.watched)
-        };
+        let fresh = |table: &TouchedTable| table.age() == Age::Fresh && table.is_of(&table.watched);
         known.catalog.age() == Age::Fresh && self.tables.iter().all(fresh)
     }
 }
@@ -176,6 +183,24 @@ impl TouchedTable {
         if self.keys.len() == 0 {
             self.bytes = 0;
         }
+    }
+
+    /// The shards that the keys are in.
+    pub(super) fn parts(&self, watched: &Watched) -> Parts {
+        match &self.keys {
+            Keys::Known(keys) => {
+                let mut parts: Vec<usize> = keys.iter().map(|key| watched.part_of(key)).collect();
+                parts.sort_unstable();
+                parts.dedup();
+                Parts::Some(parts)
+            }
+            Keys::Unknown | Keys::NoSchema | Keys::Whole(_) => Parts::All,
+        }
+    }
+
+    /// The age of the knowledge about the keys.
+    pub(super) fn age(&self) -> Age {
+        self.watched.freshness.age_of(&self.parts(&self.watched))
     }
 
     fn is_of(&self, watched: &Watched) -> bool {

@@ -17,7 +17,8 @@ impl Store {
         // A read nearby is enough here: the value was agreed on, so a later SERIAL read returns at least this
         // one.
         let statement = self.nearby(&self.statements.fleet_nearby);
-        let known = self.max_staleness(&statement).await?;
+        let known = self.fleet_value(&statement, MAX_STALENESS).await?;
+        let known = known.map(duration);
         if let Some(known) = known.filter(|known| *known >= own) {
             return Ok(known);
         }
@@ -45,18 +46,36 @@ impl Store {
 
     /// The longest `max_staleness` that any proxy announced before this call.
     pub async fn read_max_staleness(&self) -> Result<Option<Duration>, StoreError> {
-        self.max_staleness(&self.statements.fleet).await
+        let value = self
+            .fleet_value(&self.statements.fleet, MAX_STALENESS)
+            .await?;
+        Ok(value.map(duration))
     }
 
-    async fn max_staleness(
+    /// For a setting that no LWT changes: a quorum of the own data centre has what was acknowledged.
+    pub(super) async fn read_fleet_nearby(&self, name: &str) -> Result<Option<i64>, StoreError> {
+        self.fleet_value(&self.statements.fleet_nearby, name).await
+    }
+
+    /// For a setting that no LWT changes.
+    pub(super) async fn write_fleet(&self, name: &str, value: i64) -> Result<(), StoreError> {
+        let statement = &self.statements.set_fleet;
+        self.session
+            .execute_unpaged(statement, (value, name))
+            .await?;
+        Ok(())
+    }
+
+    async fn fleet_value(
         &self,
         statement: &PreparedStatement,
-    ) -> Result<Option<Duration>, StoreError> {
-        let result = self.session.execute_unpaged(statement, (MAX_STALENESS,));
+        name: &str,
+    ) -> Result<Option<i64>, StoreError> {
+        let result = self.session.execute_unpaged(statement, (name,));
         let rows = result.await?.into_rows_result().map_err(not_understood)?;
         type Row = (Option<i64>,);
         let row = rows.maybe_first_row::<Row>().map_err(not_understood)?;
-        Ok(row.and_then(|(value,)| value).map(duration))
+        Ok(row.and_then(|(value,)| value))
     }
 }
 

@@ -173,7 +173,7 @@ impl Store {
             proven: Proven::default(),
             scope: format!("{cluster}/{keyspace}"),
         };
-        store.prove_paxos().await;
+        store.prove_paxos_first().await;
         if store.nearby_consistency() == Consistency::Quorum {
             tracing::info!(
                 "the control keyspace spans several data centres, and not every node is known to run Paxos v1 yet (it \

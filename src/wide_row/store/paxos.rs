@@ -18,6 +18,9 @@ use super::{Store, StoreError, not_understood};
 
 const VARIANT: &str = "SELECT value FROM system_views.settings WHERE name = 'paxos_variant'";
 
+/// The setting in `fleet`: the fingerprint of the nodes that all run Paxos v1.
+const PAXOS_V1: &str = "paxos_v1";
+
 /// Which nodes are known to run Paxos v1. A node that does not answer counts as what it last said: one that changes its
 /// variant by a restart is asked again when it is back.
 #[derive(Default)]
@@ -45,9 +48,33 @@ impl Proven {
 impl Store {
     /// Asks every node for its variant of Paxos, if it matters. A node that changes it is noticed at the next call.
     pub async fn prove_paxos(&self) {
+        if self.statements.commit == Consistency::EachQuorum {
+            let (nodes, heard) = self.ask_variants().await;
+            self.hear(&nodes, &heard).await;
+        }
+    }
+
+    /// The same at the start of a process, which may find a data centre away. Nodes that do not answer count as v1 if
+    /// another process has heard so of exactly these nodes.
+    pub(super) async fn prove_paxos_first(&self) {
         if self.statements.commit != Consistency::EachQuorum {
             return;
         }
+        let (nodes, heard) = self.ask_variants().await;
+        let recorded = match heard.len() < nodes.len() {
+            true => self.read_fleet_nearby(PAXOS_V1).await.ok().flatten(),
+            false => None,
+        };
+        if recorded == Some(fingerprint(&nodes)) {
+            let is_silent = |node: &&Uuid| !heard.iter().any(|(heard, _)| heard == *node);
+            let silent = nodes.iter().filter(is_silent);
+            let told: Vec<_> = silent.map(|node| (*node, true)).collect();
+            self.proven.hear(&nodes, &told);
+        }
+        self.hear(&nodes, &heard).await;
+    }
+
+    async fn ask_variants(&self) -> (Vec<Uuid>, Vec<(Uuid, bool)>) {
         let (mut nodes, mut asked) = (Vec::new(), JoinSet::new());
         for node in self.session.get_cluster_state().get_nodes_info() {
             nodes.push(node.host_id);
@@ -61,15 +88,26 @@ impl Store {
                 heard.push(answer);
             }
         }
-        match self.proven.hear(&nodes, &heard) {
-            None => {}
-            Some(true) => tracing::info!(
+        (nodes, heard)
+    }
+
+    async fn hear(&self, nodes: &[Uuid], heard: &[(Uuid, bool)]) {
+        let Some(all) = self.proven.hear(nodes, heard) else {
+            return;
+        };
+        if all {
+            tracing::info!(
                 "all nodes run Paxos v1: the control keyspace's versions are read at LOCAL_QUORUM"
-            ),
-            Some(false) => tracing::warn!(
+            );
+        } else {
+            tracing::warn!(
                 "not every node is known to run Paxos v1 any more: the control keyspace's versions are read at QUORUM, \
                  across data centres"
-            ),
+            );
+        }
+        let value = if all { fingerprint(nodes) } else { 0 };
+        if let Err(error) = self.write_fleet(PAXOS_V1, value).await {
+            tracing::debug!(%error, "which Paxos the nodes run could not be recorded");
         }
     }
 
@@ -80,6 +118,12 @@ impl Store {
         statement
     }
 
+    /// Whether the own data centre alone knows every acknowledged change of a control keyspace that spans several.
+    pub fn is_exact_nearby(&self) -> bool {
+        let spans = self.statements.commit == Consistency::EachQuorum;
+        spans && self.nearby_consistency() == Consistency::LocalQuorum
+    }
+
     /// The consistency level at which versions are read at present.
     pub fn nearby_consistency(&self) -> Consistency {
         let spans = self.statements.commit == Consistency::EachQuorum;
@@ -88,6 +132,14 @@ impl Store {
             false => Consistency::LocalQuorum,
         }
     }
+}
+
+/// Of the nodes as a set.
+fn fingerprint(nodes: &[Uuid]) -> i64 {
+    let mut nodes = nodes.to_vec();
+    nodes.sort_unstable();
+    let bytes: Vec<u8> = nodes.iter().flat_map(|node| *node.as_bytes()).collect();
+    crate::filter::hash(&bytes).cast_signed()
 }
 
 async fn runs_v1(session: Arc<Session>, node: Uuid) -> Result<(Uuid, bool), StoreError> {

@@ -129,6 +129,16 @@ impl Store {
         self.read_statics(&statement, table, shard).await
     }
 
+    /// The same for a follower, which nobody waits for.
+    pub async fn poll_shard(
+        &self,
+        table: &TableName,
+        shard: i32,
+    ) -> Result<ShardReading, StoreError> {
+        let statement = self.nearby(&self.statements.polled_shard);
+        self.read_statics(&statement, table, shard).await
+    }
+
     /// The statics of one shard, after all LWTs in flight are finished: the answer is on a quorum.
     pub async fn read_settled_shard(
         &self,
@@ -158,6 +168,29 @@ impl Store {
         table: &TableName,
         shard: i32,
         since: Version,
+        each: impl FnMut(ChangedRow),
+    ) -> Result<(), StoreError> {
+        let everywhere = PreparedStatement::clone;
+        self.rows_of(table, (shard, since), everywhere, each).await
+    }
+
+    /// The same rows, read as near as versions are.
+    pub async fn read_rows_nearby(
+        &self,
+        table: &TableName,
+        shard: i32,
+        since: Version,
+        each: impl FnMut(ChangedRow),
+    ) -> Result<(), StoreError> {
+        let nearby = |statement: &_| self.nearby(statement);
+        self.rows_of(table, (shard, since), nearby, each).await
+    }
+
+    async fn rows_of(
+        &self,
+        table: &TableName,
+        (shard, since): (i32, Version),
+        leveled: impl Fn(&PreparedStatement) -> PreparedStatement,
         mut each: impl FnMut(ChangedRow),
     ) -> Result<(), StoreError> {
         let (statement, values) = match since {
@@ -171,7 +204,7 @@ impl Store {
             }
         };
         let values: Values = values;
-        self.each_row(statement, &values, |row: RowOfShard| {
+        self.each_row(&leveled(statement), &values, |row: RowOfShard| {
             if let Some(row) = row.changed() {
                 each(row);
             }
@@ -260,6 +293,11 @@ impl Store {
 }
 
 impl ShardReading {
+    /// Every change up to here is on a quorum: the next one could not be proposed before.
+    pub fn settled(&self) -> Version {
+        Version(self.version.0.saturating_sub(1))
+    }
+
     fn empty(shard: i32) -> Self {
         Self {
             shard,

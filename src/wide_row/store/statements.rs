@@ -113,6 +113,7 @@ statements! {
     shards: versions("SELECT DISTINCT keyspace_name, table_name, shard, version, epoch, epoch_version FROM \
         {keyspace}.wide_row WHERE keyspace_name = ? AND table_name = ? AND shard IN ?");
     shard: urgent_versions(SHARD);
+    polled_shard: versions(SHARD);
     /// Finishes LWTs in flight, on a quorum, before it answers.
     settled_shard: serial(SHARD);
     all_rows: rows("SELECT {row} FROM {keyspace}.wide_row WHERE {shard}");
@@ -207,6 +208,8 @@ statements! {
     fleet: serial(FLEET);
     fleet_nearby: versions(FLEET);
     begin_fleet: lwt("INSERT INTO {keyspace}.fleet (setting, value) VALUES (?, ?) IF NOT EXISTS");
+    /// For a setting that is never changed by an LWT.
+    set_fleet: write("UPDATE {keyspace}.fleet SET value = ? WHERE setting = ?");
     raise_fleet: lwt("UPDATE {keyspace}.fleet SET value = ? WHERE setting = ? IF value < ?");
 }
 

@@ -38,7 +38,7 @@ impl Knowing {
             loaded: watch::Sender::new(false),
             schema_changed: Arc::default(),
         };
-        let known = Arc::new(Known::new(following.freshness()));
+        let known = Arc::new(Known::new(following.freshness(1)));
         let slot = Arc::new(StoreSlot::default());
         slot.set(control.store.clone());
         let patient = Timing {
