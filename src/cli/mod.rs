@@ -16,6 +16,7 @@ mod moment;
 mod schema;
 mod splits;
 mod terminal;
+mod unwatch;
 mod verify;
 
 use std::ffi::OsString;
@@ -125,6 +126,7 @@ Changes: nothing; it binds no port.")]
     Splits(splits::SplitsCommand),
     Verify(verify::Verify),
     Mode(mode::ModeArguments),
+    Unwatch(unwatch::UnwatchArguments),
 }
 
 /// Runs a command and returns its output.
@@ -137,6 +139,9 @@ pub async fn run(config: &Config, tool: &Tool) -> anyhow::Result<String> {
             Tool::Splits(command) => splits::run(&Control::open(config).await?, command).await,
             Tool::Verify(command) => verify::verify(&Control::open(config).await?, command).await,
             Tool::Mode(command) => mode::mode(&Control::open(config).await?, command).await,
+            Tool::Unwatch(command) => {
+                unwatch::unwatch(&Control::open(config).await?, command).await
+            }
         }
     };
     // Connections that read originals live on one thread.

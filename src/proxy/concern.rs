@@ -169,17 +169,16 @@ impl Concern {
         if !self.is_write() {
             return None;
         }
-        if known.catalog.age() != Age::Fresh {
-            let is_listed = self.has_no_splits(known, listed);
-            return (!is_listed).then(|| Stale::Catalog(self.keyspaces()));
+        let is_listed = || self.has_no_splits(known, listed);
+        if known.catalog.age() != Age::Fresh && !is_listed() {
+            return Some(Stale::Catalog(self.keyspaces()));
         }
-        let is_undescribed = |watched: &Arc<Watched>| {
-            let asks_for_keys = !watched.has_no_splits() || watched.settings().closes();
-            !watched.is_described() && asks_for_keys
+        let lacks_keys = |watched: &Arc<Watched>| {
+            let may_have_splits = || !watched.has_no_splits() && !is_listed();
+            !watched.is_described() && (watched.settings().closes() || may_have_splits())
         };
         let wants_keys = matches!(self, Self::Writes(_));
-        let lacks_keys = wants_keys && tables.iter().any(is_undescribed);
-        (lacks_keys && !self.has_no_splits(known, listed)).then(|| Stale::Schema(self.keyspaces()))
+        (wants_keys && tables.iter().any(lacks_keys)).then(|| Stale::Schema(self.keyspaces()))
     }
 }
 

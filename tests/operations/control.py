@@ -28,7 +28,7 @@ GENERATION = 1
 # One node cannot have a quorum of five copies.
 TOO_MANY = "{'class': 'SimpleStrategy', 'replication_factor': 5}"
 ENOUGH = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-FOLLOWING_FAILS = "cannot be followed; writes to watched tables wait"
+FOLLOWING_FAILS = "cannot be followed; writes and reads go on"
 SEEDING_FAILS = "the configured tables could not be compared with the control keyspace"
 OUT_OF_SERVICE = "the table was changed; all its splits are out of service"
 

@@ -29,7 +29,7 @@ STOP_SECONDS_MAX = 20
 
 # What a proxy says when Cassandra was slow, and goes on from by itself; and that this was the cause. As in the tests of
 # tests/integration, which have no driver.
-BUSY = ("cannot be followed; writes to watched tables wait", "could not be written down, trying again",
+BUSY = ("cannot be followed; writes and reads go on", "could not be written down, trying again",
         "could not be compared with the control keyspace", "the work on a split stopped, and will be retried",
         "a split was not compared again, and will be retried later", "the control keyspace cannot be used yet",
         "the split pipeline cannot use the control keyspace yet", "timeouts cannot be read yet")

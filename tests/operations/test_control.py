@@ -360,6 +360,7 @@ class Restarted(ControlTest):
         [self.file] = self.kept.iterdir()
 
     def test_filter_is_there_though_the_store_is_not(self) -> None:
+        self.make_split_table()
         proxy = self.first
         proxy.expect(SEEDING_FAILS)
         self.replicate_control(TOO_MANY)
@@ -444,6 +445,7 @@ class Originals(ControlTest):
 
 class Secrets(ControlTest):
     def test_no_key_value_or_password_is_logged_at_the_loudest_level(self) -> None:
+        self.make_split_table()
         self.introduce()
         names = [uuid.uuid4().hex for _ in range(4)]
         values, password = [uuid.uuid4().hex for _ in range(2)], f"Pw{uuid.uuid4().hex}"

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Notify, watch};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{sleep, sleep_until};
 
 use self::metrics::PollMetrics;
@@ -30,7 +30,7 @@ use crate::known::snapshot;
 use crate::known::validate::{self, Validations};
 use crate::known::{Known, Watched};
 use crate::schema::names::TableName;
-use crate::watched::{SHARDS_MAX, WatchedTable};
+use crate::watched::{Mode, SHARDS_MAX, WatchedTable};
 use crate::wide_row::store::{Store, StoreError, WatchedRow};
 use originals::Originals;
 use pace::Pace;
@@ -41,6 +41,8 @@ use tables::Followed;
 const CONTEXT: &[u8] = b"";
 /// Interval at which filters are saved to disk; they are also saved on shutdown.
 const SAVE_EVERY: Duration = Duration::from_secs(300);
+/// First pause before another attempt to close the shards of a table that is no longer watched.
+const RETIRE_AGAIN: Duration = Duration::from_secs(1);
 /// A schema change is looked at after this pause, since the next one often follows at once.
 const SCHEMA_PAUSE: Duration = Duration::from_millis(20);
 
@@ -84,6 +86,8 @@ struct Task {
     followed: Arc<Followed>,
     /// `None` until the store has been reached.
     task: Option<AbortHandle>,
+    /// Runs when the table is no longer watched, until its shards are closed.
+    leaving: Option<JoinHandle<()>>,
 }
 
 impl Drop for Task {
@@ -91,6 +95,7 @@ impl Drop for Task {
         if let Some(task) = &self.task {
             task.abort();
         }
+        self.stay();
     }
 }
 
@@ -152,8 +157,14 @@ impl Follower {
     /// Adopts the list of watched tables. A table whose shards or filter policies changed is loaded anew.
     fn adopt(&mut self, rows: &[WatchedRow], store: &Arc<Store>) {
         let before = self.followed.len();
-        self.followed
-            .retain(|name, _| rows.iter().any(|row| row.table.name == *name));
+        let following = &self.following;
+        self.followed.retain(|name, task| {
+            let is_watched = rows.iter().any(|row| row.table.name == *name);
+            if is_watched {
+                task.stay();
+            }
+            is_watched || !task.leave(following, store)
+        });
         let mut changed = self.followed.len() != before;
         for row in rows {
             let followed = self.followed.get(&row.table.name);
@@ -201,6 +212,7 @@ impl Follower {
                 self.following.clone(),
             )),
             task: None,
+            leaving: None,
         };
         self.followed.insert(name, task);
     }
@@ -290,6 +302,36 @@ async fn pause(freshness: &Freshness, pace: &Pace, usual: Duration) {
 }
 
 impl Task {
+    /// Its row in the list of watched tables is gone. Other proxies may not know that yet, and serve its splits. So
+    /// writes are checked until the shards are closed: by us, because only an LWT of our own proves it. Returns whether
+    /// that is done.
+    fn leave(&mut self, following: &Following, store: &Arc<Store>) -> bool {
+        let watched = &self.followed.watched;
+        let settings = watched.settings();
+        if !settings.is_sound() {
+            return true;
+        }
+        let leaving = self.leaving.get_or_insert_with(|| {
+            let off = WatchedTable {
+                mode: Mode::Off,
+                ..(*settings).clone()
+            };
+            watched.set_settings(off);
+            let table = settings.name.clone();
+            tracing::info!(%table, "the table is no longer watched; its writes are checked until its splits are out of service");
+            let (store, shards) = (store.clone(), settings.shards);
+            following.runtime.spawn(close_shards(store, table, shards))
+        });
+        leaving.is_finished()
+    }
+
+    /// Its row is there, or there again.
+    fn stay(&mut self) {
+        if let Some(leaving) = self.leaving.take() {
+            leaving.abort();
+        }
+    }
+
     /// Starts the task, and restarts it after a panic has ended it.
     fn keep_running(&mut self, following: &Following, store: &Arc<Store>) {
         let runs = self.task.as_ref().is_some_and(|task| !task.is_finished());
@@ -299,6 +341,20 @@ impl Task {
         let (followed, store) = (self.followed.clone(), store.clone());
         let task = following.runtime.spawn(followed.run(store));
         self.task = Some(task.abort_handle());
+    }
+}
+
+/// Tries until it succeeds.
+async fn close_shards(store: Arc<Store>, table: TableName, shards: u32) {
+    let (mut pace, mut trouble) = (Pace::default(), Trouble::default());
+    loop {
+        let closed = store.retire(&table, shards).await;
+        if closed.is_ok() {
+            return;
+        }
+        pace.count(false);
+        trouble.report(closed, "a table that is no longer watched");
+        sleep(pace.interval(RETIRE_AGAIN)).await;
     }
 }
 

@@ -12,7 +12,6 @@ use uuid::Uuid;
 use super::split_tables;
 use crate::known::{Known, Watched};
 use crate::schema::names::TableName;
-use crate::wide_row::names::Version;
 use crate::wide_row::store::{
     Described, NodeFacts, SeenTable, SplitTables, Store, StoreError, WatchedRow,
 };
@@ -228,9 +227,7 @@ async fn take_over(
     let table = &row.table.name;
     if row.is_first_sight() {
         // Existing splits were made when the table was watched before. Writes since then may have gone unnoticed.
-        let shards = store.read_shards(table, row.table.shards).await?;
-        if shards.iter().any(|shard| shard.version > Version(0)) {
-            store.take_out_of_service(table, row.table.shards).await?;
+        if store.open_shards(&row.table).await? {
             tracing::warn!(%table, "the table is watched again; its earlier splits are out of service");
         }
     } else if let Some(change) = change(&row.seen, now) {

@@ -248,7 +248,7 @@ impl WriteChecker {
         }
         let (key_bytes, retirer) = (touched.key_bytes(), self.wide_row.retirer.clone());
         let held_writes = &self.wire.proxy.held_writes;
-        if is_listed || touched.is_clear() && !touched.is_past_accept_limit() {
+        if (is_listed || touched.is_clear()) && !touched.is_past_accept_limit() {
             let room = match key_bytes > KEYS_FREE_BYTES {
                 false => None,
                 true => match held_writes.reserve(key_bytes) {

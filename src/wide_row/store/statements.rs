@@ -179,6 +179,8 @@ statements! {
         row_version = ?");
     reshard: lwt("UPDATE {keyspace}.watched_table SET shards = ?, row_version = ? WHERE catalog = 'watched' AND keyspace_name = ? AND \
         table_name = ? IF shards = ? AND row_version = ?");
+    unwatch: lwt("DELETE FROM {keyspace}.watched_table WHERE catalog = 'watched' AND keyspace_name = ? AND \
+        table_name = ? IF EXISTS");
     set_mode: lwt("UPDATE {keyspace}.watched_table SET mode = ? WHERE catalog = 'watched' AND keyspace_name = ? AND \
         table_name = ? IF EXISTS");
     change_mode: lwt("UPDATE {keyspace}.watched_table SET mode = ? WHERE catalog = 'watched' AND keyspace_name = ? AND \

@@ -317,7 +317,11 @@ impl Store {
         shards: impl IntoIterator<Item = i32>,
     ) -> Result<(), StoreError> {
         let take = async |shard: i32| {
-            let next = |epoch: i32| epoch.saturating_add(1);
+            // A retired shard stays retired, but an LWT of our own must confirm that, too.
+            let next = |epoch: i32| match epoch {
+                ..=RETIRED => RETIRED,
+                epoch => epoch.saturating_add(1),
+            };
             self.move_epoch(table, shard, next).await.map(drop)
         };
         // Concurrently, because the caller waits for all of them.
@@ -330,7 +334,7 @@ impl Store {
         Ok(())
     }
 
-    /// Closes a table's shards for good, before the table moves to another number of shards.
+    /// Closes a table's shards, before the table moves to another number of shards or is no longer watched.
     pub async fn retire(&self, table: &TableName, shards: u32) -> Result<(), StoreError> {
         for reading in self.read_shards(table, shards).await? {
             self.move_epoch(table, reading.shard, |_| RETIRED).await?;
@@ -352,12 +356,7 @@ impl Store {
             seen = self.begin_shard(table, shard).await?;
         }
         loop {
-            // A retired shard stays retired, but an LWT of our own must confirm that, too.
-            let to = if epoch <= RETIRED {
-                RETIRED
-            } else {
-                next(epoch)
-            };
+            let to = next(epoch);
             let values = |version: Version| {
                 bind![
                     version.0,

@@ -9,7 +9,7 @@ use scylla::value::CqlTimestamp;
 use uuid::Uuid;
 
 use super::cas::{Values, answered, bind, send};
-use super::{Store, StoreError, not_understood};
+use super::{ChangedRow, Store, StoreError, not_understood};
 use crate::schema::names::TableName;
 use crate::watched::{LateWrites, Mode, WatchedTable};
 use crate::wide_row::names::Version;
@@ -148,6 +148,38 @@ impl Store {
         }
         let text = format!("{} was changed by another process; try again", table.name);
         Err(StoreError::Refused(text.into()))
+    }
+
+    /// Ends the watching of a table. Its shards are closed first: a proxy that still follows the table serves nothing by
+    /// then, and one that no longer does lets writes pass unchecked. `false`: it is not watched.
+    pub async fn unwatch(&self, row: &WatchedRow) -> Result<bool, StoreError> {
+        let table = &row.table;
+        if table.is_sound() {
+            self.retire(&table.name, table.shards).await?;
+        }
+        self.set_column(&self.statements.unwatch, &table.name, Values::new)
+            .await
+    }
+
+    /// Opens the shards of a table that is watched for the first time, or again. No split from before is in service
+    /// then. Returns whether there may have been any.
+    pub async fn open_shards(&self, table: &WatchedTable) -> Result<bool, StoreError> {
+        let there = self.read_shards(&table.name, table.shards).await?;
+        for shard in there.iter().filter(|shard| shard.version > Version(0)) {
+            // A retired shard no longer says which epochs it had, but nothing is added to it either.
+            let mut free = 1;
+            if shard.epoch <= RETIRED {
+                let add = |row: ChangedRow| free = free.max(row.row_epoch.saturating_add(1));
+                self.read_rows(&table.name, shard.shard, Version(0), add)
+                    .await?;
+            }
+            let next = |epoch: i32| match epoch {
+                ..=RETIRED => free,
+                epoch => epoch.saturating_add(1),
+            };
+            self.move_epoch(&table.name, shard.shard, next).await?;
+        }
+        Ok(there.iter().any(|shard| shard.version > Version(0)))
     }
 
     /// Makes sure that nothing is in service in the shards that a table moves to. They are in use already if an earlier

@@ -39,7 +39,7 @@ struct Pair {
 }
 
 /// A machine that is very busy says so.
-const TOO_LATE: &str = "cannot be followed; writes to watched tables wait";
+const TOO_LATE: &str = "cannot be followed; writes and reads go on";
 
 /// Somebody has, around the proxies.
 const CHANGED: &str = "the table was changed; all its splits are out of service";

@@ -332,5 +332,5 @@ fn expected(builder: Builder) -> Builder {
     builder
         .expecting("an attempt at a split failed")
         .expecting("a write is not acknowledged")
-        .expecting("cannot be followed; writes to watched tables wait")
+        .expecting("cannot be followed; writes and reads go on")
 }

@@ -15,7 +15,7 @@ use super::{Cluster, eventually, metrics};
 /// What a proxy or a worker says when Cassandra was slow, and goes on from by itself. Whoever gives no reason besides, as
 /// in [`SLOW`], is not meant.
 const BUSY: [&str; 8] = [
-    "cannot be followed; writes to watched tables wait",
+    "cannot be followed; writes and reads go on",
     "could not be written down, trying again",
     "could not be compared with the control keyspace",
     "the work on a split stopped, and will be retried",

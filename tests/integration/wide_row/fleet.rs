@@ -47,16 +47,16 @@ async fn a_guard_waits_for_the_longest_of_its_own_and_that_of_the_proxies() {
         settle(&config).await,
         config.control.max_staleness + 2 * patience.write_timeout
     );
-    let announced = control.store.announce_max_staleness(seconds(90)).await;
+    let announced = control.store.announce_max_staleness(seconds(900)).await;
     announced.expect("answered");
     assert_eq!(
         settle(&config).await,
-        seconds(90) + 2 * patience.write_timeout
+        seconds(900) + 2 * patience.write_timeout
     );
-    config.control.max_staleness = seconds(600);
+    config.control.max_staleness = seconds(1200);
     assert_eq!(
         settle(&config).await,
-        seconds(600) + 2 * patience.write_timeout
+        seconds(1200) + 2 * patience.write_timeout
     );
     config.pipeline.settle = Some(seconds(1));
     assert_eq!(settle(&config).await, seconds(1));

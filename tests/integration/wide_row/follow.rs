@@ -11,7 +11,7 @@ use narrows::wide_row::store::{Detected, Found, Left, SplitId};
 use super::control::{Control, FIRST_SHARD, SHARDS, key_in_cql, split, table, watched_table};
 use super::knowing::{Knowing, eventually};
 use super::store::{complete, detect, standing};
-use crate::support::{cluster, control_cluster};
+use crate::support::{PATIENCE, cluster, control_cluster};
 
 #[tokio::test]
 async fn every_follower_learns_of_a_guard_before_two_polls_have_passed() {
@@ -156,6 +156,70 @@ async fn a_table_moves_to_more_shards_and_leaves_its_splits_behind() {
     complete(&control.store, &moved).await;
     knowing.polled().await;
     assert!(knowing.might_be_split(&moved));
+}
+
+#[tokio::test]
+async fn a_table_is_forgotten_only_when_its_splits_are_out_of_service() {
+    let cluster = control_cluster();
+    let control = Control::create(&cluster).await;
+    let id = split("in service");
+    complete(&control.store, &id).await;
+    let knowing = Knowing::start(&control, None).await;
+    assert!(standing(&control.store, &id).await.is_in_service());
+    // As somebody does by hand; `narrows unwatch` closes the shards first.
+    control
+        .run("DELETE FROM {}.watched_table WHERE catalog = 'watched'")
+        .await;
+    let name = table();
+    eventually("the proxy forgets the table", || {
+        knowing.known.table(&name.keyspace, &name.table).is_none()
+    })
+    .await;
+    assert!(!standing(&control.store, &id).await.is_in_service());
+    let later = first_sight(&control, &split("later")).await;
+    assert_eq!(later, Detected::Retired);
+    drop(knowing);
+    // Watched again, the table has its shards back, and nothing from before.
+    let again = control.store.watch(&watched_table()).await;
+    again.expect("watched again");
+    let knowing = Knowing::start(&control, None).await;
+    let deadline = std::time::Instant::now() + PATIENCE;
+    // The shards are open before anybody writes down that the table was seen.
+    loop {
+        let rows = control.store.read_watched().await.expect("read");
+        if rows.iter().all(|row| !row.is_first_sight()) {
+            break;
+        }
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the shards stay closed"
+        );
+    }
+    assert!(!standing(&control.store, &id).await.is_in_service());
+    let next = split("next");
+    complete(&control.store, &next).await;
+    knowing.polled().await;
+    assert!(knowing.might_be_split(&next));
+}
+
+#[tokio::test]
+async fn unwatching_closes_the_shards_before_the_row_goes() {
+    let cluster = control_cluster();
+    let control = Control::create(&cluster).await;
+    let id = split("in service");
+    complete(&control.store, &id).await;
+    let row = control.store.read_watched().await.expect("read").remove(0);
+    assert!(control.store.unwatch(&row).await.expect("unwatched"));
+    assert_eq!(control.store.read_watched().await.expect("read"), []);
+    let later = first_sight(&control, &split("later")).await;
+    assert_eq!(later, Detected::Retired);
+    let twice = control.store.unwatch(&row).await;
+    assert!(!twice.expect("nothing to do"));
+}
+
+async fn first_sight(control: &Control, id: &SplitId) -> Detected {
+    let detected = control.store.detect(id, Found::default()).await;
+    detected.expect("answered")
 }
 
 #[tokio::test]
