@@ -4,13 +4,18 @@
 
 #   make upgrade                 this version beside the first one on one control keyspace; builds that one first
 
-.PHONY: operations operations-static upgrade
+#   make polling                 what an idle proxy reads of the control keyspace, for 1, 10 and 50 watched tables
+
+.PHONY: operations operations-static upgrade polling
 
 operations: need ## Whole processes with live drivers: TOPICS="auth tls …"
 	@$(RUN) operations
 
 operations-static: static
 	@TOPICS=static $(RUN) operations
+
+polling: need ## What an idle proxy reads of the control keyspace, for 1, 10 and 50 watched tables
+	@POLLING_TABLES="1 10 50" POLLING_SECONDS=60 POLLING_INTERVAL=1s POLLING_TOLERANCE=0.1 TOPICS=polling $(RUN) operations
 
 # The first version that could split, and where it is built.
 FIRST_VERSION := da79bf7

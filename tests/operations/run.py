@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 ONE = HERE / "topic.py"
 # Topics of one line share a cluster and run one after the other. So no topic ever meets a node that another has stopped.
 SIDE_BY_SIDE = (
-    ("control",),
+    ("control", "polling"),
     ("rights", "schema", "auth", "tls"),
     ("splits", "explain", "versions"),
     ("failures", "datacenters", "check", "signals", "restarts", "capacity"),
