@@ -2,18 +2,22 @@
 //! throttle. If one differs, takes all splits of its table out of service and sets the table to mode `detect`, unless
 //! `--dry-run` is given. Reads originals and buckets, and writes neither; Ctrl-C ends it and keeps what it found.
 
+mod row;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, bail};
 use clap::Args;
-use serde::Serialize;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use self::row::Row;
 use super::control::Control;
+use super::exit;
 use super::format::{self, counted, rate, size};
 use super::key::{KeyColumns, KeyForm};
 use super::terminal::Live;
-use super::{constant, exit};
 use crate::pipeline::audit::finding::{Demoted, Finding, Why, demote, is_in_service};
 use crate::pipeline::original::requests::Requests;
 use crate::pipeline::verify::{Checked, Patience, Verification};
@@ -78,6 +82,8 @@ enum Verdict {
     Equal {
         rows: u64,
         bytes: u64,
+        /// Of either side.
+        checksum: [u8; 16],
     },
     Differs {
         reason: String,
@@ -106,7 +112,7 @@ impl Seen {
             self.passed += 1;
             return None;
         };
-        if let Verdict::Equal { rows, bytes } = compared.verdict {
+        if let Verdict::Equal { rows, bytes, .. } = compared.verdict {
             self.equal += 1;
             self.rows += rows;
             self.bytes += bytes;
@@ -354,6 +360,7 @@ impl Comparing<'_> {
             Ok(Finding::Equal(verified)) => Verdict::Equal {
                 rows: verified.row_count,
                 bytes: verified.byte_count,
+                checksum: verified.checksum,
             },
             Ok(Finding::Differs(why)) => Verdict::Differs {
                 reason: why.kept,
@@ -364,52 +371,6 @@ impl Comparing<'_> {
             }
             Err(error) => Verdict::NotCompared(error.to_string()),
         })
-    }
-}
-
-/// One comparison as a JSON object.
-#[derive(Serialize)]
-struct Row<'a> {
-    table: String,
-    key: &'a [String],
-    partition_key: String,
-    generation: i32,
-    result: &'static str,
-    reason: Option<&'a str>,
-    rows: Option<u64>,
-    bytes: Option<u64>,
-    taken_out_of_service: bool,
-    table_mode: Option<&'static str>,
-}
-
-impl<'a> Row<'a> {
-    fn new(one: &'a Compared) -> Self {
-        let mut row = Self {
-            table: one.table.to_string(),
-            key: &one.literals,
-            partition_key: constant::hex(one.bytes.bytes()),
-            generation: one.generation.0,
-            result: "equal",
-            reason: None,
-            rows: None,
-            bytes: None,
-            taken_out_of_service: false,
-            table_mode: None,
-        };
-        match &one.verdict {
-            Verdict::Equal { rows, bytes } => (row.rows, row.bytes) = (Some(*rows), Some(*bytes)),
-            Verdict::NotCompared(reason) => {
-                (row.result, row.reason) = ("not_compared", Some(reason.as_str()));
-            }
-            Verdict::Differs { reason, demoted } => {
-                (row.result, row.reason) = ("differs", Some(reason.as_str()));
-                row.taken_out_of_service = demoted.is_some();
-                if let Some(Demoted::Now(mode)) = demoted {
-                    row.table_mode = mode.map(Mode::as_str);
-                }
-            }
-        }
-        row
     }
 }
 
@@ -490,6 +451,3 @@ fn consequences(seen: &Seen, dry_run: bool) -> String {
     }
     text
 }
-
-#[cfg(test)]
-mod tests;

@@ -93,7 +93,11 @@ pub enum Step {
     Guard,
     Copy,
     Verify,
-    Complete(PostSplitData),
+    Complete {
+        /// As the comparison found it: the plan's numbers are from before the guard.
+        original: PreSplitData,
+        copy: PostSplitData,
+    },
     Fail {
         reason: String,
         /// Failed attempts since the last completed one, including this one.
@@ -110,7 +114,7 @@ impl Step {
             Self::Guard => State::Guarded,
             Self::Copy => State::Copying,
             Self::Verify => State::Verifying,
-            Self::Complete(_) => State::Completed,
+            Self::Complete { .. } => State::Completed,
             Self::Fail { .. } => State::Failed,
         }
     }
@@ -123,17 +127,20 @@ impl Step {
             Self::Guard => matches!(from, Planned | Guarded),
             Self::Copy => from == Guarded,
             Self::Verify => from == Copying,
-            Self::Complete(_) => from == Verifying,
+            Self::Complete { .. } => from == Verifying,
             Self::Fail { .. } => matches!(from, Detected | Planned | Guarded | Copying | Verifying),
         }
     }
 }
 
-/// Facts about the original that planning found.
+/// Facts about the original: what planning found, and from COMPLETED on what the comparison found.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PreSplitData {
     pub row_count: i64,
+    /// As planned: clustering values and cells with their write times and TTLs.
     pub byte_count: i64,
+    /// Empty until COMPLETED, and then equal to the copy's. Earlier versions wrote another one when they planned, which
+    /// cannot be compared with the copy's.
     pub checksum: Vec<u8>,
     pub newest_write_micros: Option<i64>,
 }
@@ -307,7 +314,7 @@ impl Transition {
     pub fn failures(&self) -> Option<i32> {
         match &self.step {
             Some(Step::Fail { failures, .. }) => Some(*failures),
-            Some(Step::Complete(_)) => Some(0),
+            Some(Step::Complete { .. }) => Some(0),
             _ => None,
         }
     }
@@ -315,13 +322,14 @@ impl Transition {
     pub fn pre_split_data(&self) -> Option<&PreSplitData> {
         match &self.step {
             Some(Step::Plan(data) | Step::FindNotWide(data)) => Some(data),
+            Some(Step::Complete { original, .. }) => Some(original),
             _ => None,
         }
     }
 
     pub fn post_split_data(&self) -> Option<&PostSplitData> {
         match &self.step {
-            Some(Step::Complete(data)) => Some(data),
+            Some(Step::Complete { copy, .. }) => Some(copy),
             _ => None,
         }
     }

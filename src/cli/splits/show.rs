@@ -110,7 +110,11 @@ fn compose(partition: &Partition, split: &Split, layout: &Found, now: i64) -> St
         lines.add("original", original_text(original, now));
     }
     if let Some(copy) = &split.post_split_data {
-        lines.add("copy", copy_text(copy, &partition.row.table.name.keyspace));
+        let keyspace = &partition.row.table.name.keyspace;
+        lines.add(
+            "copy",
+            copy_text(copy, split.pre_split_data.as_ref(), keyspace),
+        );
     }
     let oldest = split.oldest_generation;
     if let Some(oldest) = oldest.filter(|oldest| *oldest < generation) {
@@ -188,12 +192,14 @@ pub(super) fn newest_write(micros: Option<i64>, now: i64) -> String {
     time.map_or_else(String::new, |time| format!(", newest write {time}"))
 }
 
-/// Shows only the checksum of the copy. Planning computes another kind of checksum, so showing both would look like a
-/// difference.
-fn copy_text(copy: &PostSplitData, keyspace: &str) -> String {
+/// Shows one checksum, because both sides have the same one. Where an earlier version has left another kind of checksum
+/// for the original, only the copy's is known.
+fn copy_text(copy: &PostSplitData, original: Option<&PreSplitData>, keyspace: &str) -> String {
+    let is_of_both = original.is_some_and(|original| original.checksum == copy.checksum);
     let (rows, bytes) = (counted(copy.row_count, "row"), size(copy.byte_count));
     let checksum = match copy.checksum.as_slice() {
         [] => String::new(),
+        bytes if is_of_both => format!(", checksum {} on both sides", constant::hex(bytes)),
         bytes => format!(", checksum {}", constant::hex(bytes)),
     };
     let table = &copy.split_table;

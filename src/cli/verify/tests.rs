@@ -36,6 +36,7 @@ fn seen(found: Vec<Option<Compared>>) -> Seen {
 const EQUAL: Verdict = Verdict::Equal {
     rows: 20,
     bytes: 2048,
+    checksum: [0xab; 16],
 };
 
 #[test]
@@ -84,7 +85,8 @@ fn programs_get_one_object_a_line() {
     assert_eq!(
         line(&compared(EQUAL)),
         "{\"table\":\"plant.reading\",\"key\":[\"'s1'\",\"7\"],\"partition_key\":\"0x0102\",\"generation\":5,\
-         \"result\":\"equal\",\"reason\":null,\"rows\":20,\"bytes\":2048,\"taken_out_of_service\":false,\"table_mode\":null}\n"
+         \"result\":\"equal\",\"reason\":null,\"rows\":20,\"bytes\":2048,\
+         \"checksum\":\"0xabababababababababababababababab\",\"taken_out_of_service\":false,\"table_mode\":null}\n"
     );
     let out = line(&differs(Some(Demoted::Now(Some(Mode::Detect)))));
     assert!(

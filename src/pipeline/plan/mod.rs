@@ -4,13 +4,11 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-mod checksum;
 pub(super) mod closed;
 pub mod strategy;
 
 pub use self::closed::Open;
 
-use self::checksum::Checksum;
 use self::strategy::{EventBucketPartitionSplitStrategy, PartitionSplitStrategy};
 use crate::pipeline::fail_point;
 use crate::pipeline::original::cells::Row;
@@ -25,7 +23,7 @@ use crate::watched::WatchedTable;
 use crate::wide_row::state::PreSplitData;
 
 /// Changes whenever older checkpoints can no longer be read; planning then starts over.
-const CHECKPOINT_VERSION: u8 = 2;
+const CHECKPOINT_VERSION: u8 = 3;
 
 pub struct Planning<'a> {
     pub requests: &'a Requests,
@@ -42,7 +40,6 @@ pub struct Draft {
     pub strategy: EventBucketPartitionSplitStrategy,
     pub row_count: u64,
     pub byte_count: u64,
-    checksum: Checksum,
     newest_write_micros: Option<i64>,
 }
 
@@ -77,7 +74,7 @@ impl Planning<'_> {
             if rows.is_empty() {
                 return Ok(draft);
             }
-            rows.iter().for_each(|row| draft.add(row, self.now));
+            rows.iter().for_each(|row| draft.add(row));
             draft.position = scan.position().clone();
             fail_point::reached("plan.page");
             let counted = (draft.row_count, draft.byte_count);
@@ -130,7 +127,6 @@ impl Draft {
             ),
             row_count: 0,
             byte_count: 0,
-            checksum: Checksum::default(),
             newest_write_micros: None,
         }
     }
@@ -139,14 +135,13 @@ impl Draft {
     #[cfg(test)]
     pub(crate) fn of(settings: &WatchedTable, rows: impl Iterator<Item = Row>) -> Self {
         let mut draft = Self::new(settings);
-        rows.for_each(|row| draft.add(&row, 0));
+        rows.for_each(|row| draft.add(&row));
         draft
     }
 
-    fn add(&mut self, row: &Row, now: i32) {
+    fn add(&mut self, row: &Row) {
         self.row_count += 1;
         self.byte_count += row.bytes as u64;
-        self.checksum.add(row, now);
         self.newest_write_micros = self.newest_write_micros.max(row.newest_write());
         self.strategy.row(&row.clustering, row.bytes);
     }
@@ -163,11 +158,12 @@ impl Draft {
         })
     }
 
+    /// Without a checksum: what is written until the guard settles may still change it.
     pub fn data(&self) -> PreSplitData {
         PreSplitData {
             row_count: i64::try_from(self.row_count).unwrap_or(i64::MAX),
             byte_count: i64::try_from(self.byte_count).unwrap_or(i64::MAX),
-            checksum: self.checksum.0.to_vec(),
+            checksum: Vec::new(),
             newest_write_micros: self.newest_write_micros,
         }
     }
@@ -177,7 +173,6 @@ impl Draft {
         self.position.write(&mut out);
         out.extend_from_slice(&self.row_count.to_be_bytes());
         out.extend_from_slice(&self.byte_count.to_be_bytes());
-        out.extend_from_slice(&self.checksum.0);
         out.extend_from_slice(&self.newest_write_micros.unwrap_or(i64::MIN).to_be_bytes());
         self.strategy.write(&mut out);
         out
@@ -192,7 +187,6 @@ impl Draft {
         let position = Position::read(&mut cursor)?;
         let row_count = cursor.long().ok()?.cast_unsigned();
         let byte_count = cursor.long().ok()?.cast_unsigned();
-        let checksum = cursor.take(16, "checksum").ok()?.try_into().ok()?;
         let newest = Some(cursor.long().ok()?).filter(|micros| *micros != i64::MIN);
         let strategy = EventBucketPartitionSplitStrategy::read(&mut cursor, settings.max_buckets)?;
         Some(Self {
@@ -200,7 +194,6 @@ impl Draft {
             strategy,
             row_count,
             byte_count,
-            checksum: Checksum(checksum),
             newest_write_micros: newest,
         })
     }
@@ -221,7 +214,7 @@ mod tests {
                 cells: Vec::new(),
                 bytes: 1 << 20,
             };
-            draft.add(&row, 1);
+            draft.add(&row);
         }
         let bytes = draft.checkpoint();
         assert_eq!(Draft::read(&bytes, &settings), Some(draft));

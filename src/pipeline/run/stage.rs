@@ -22,7 +22,7 @@ use crate::upstream::pool::PoolError;
 use crate::wide_row::clock::unix_millis;
 use crate::wide_row::layout::{Layout, LayoutId, Proof};
 use crate::wide_row::names::Generation;
-use crate::wide_row::state::{PostSplitData, Progress, Step, Transition};
+use crate::wide_row::state::{PostSplitData, PreSplitData, Progress, Step, Transition};
 use crate::wide_row::store::{Lease, Leased, Outcome, Split, SplitId, StoreError};
 
 /// Interval at which a comparison reports its progress.
@@ -168,7 +168,10 @@ impl Stage<'_> {
             Finding::Equal(verified) => {
                 fail_point::reached("verify.after");
                 let again = after(self.work.patience.hint_window);
-                let step = Step::Complete(post_split_data(&layout, &verified));
+                let step = Step::Complete {
+                    original: self.pre_split_data(&verified),
+                    copy: post_split_data(&layout, &verified),
+                };
                 self.seal(layout, verified.proof).await?;
                 self.step(step, Some(again)).await
             }
@@ -179,6 +182,15 @@ impl Stage<'_> {
             Finding::Unreadable(reason) | Finding::Unproven(reason) => {
                 self.fail(reason.into()).await
             }
+        }
+    }
+
+    /// The plan's facts about the original, with what the comparison found instead of what has changed since.
+    fn pre_split_data(&self, verified: &Verified) -> PreSplitData {
+        PreSplitData {
+            row_count: i64::try_from(verified.row_count).unwrap_or(i64::MAX),
+            checksum: verified.checksum.to_vec(),
+            ..self.split.pre_split_data.clone().unwrap_or_default()
         }
     }
 

@@ -1,12 +1,12 @@
 //! The progress of a comparison, and the checkpoint from which another worker can resume it. Pure.
 
-use super::checksum::BYTES;
+use super::checksum::Checksums;
 use super::facts::Facts;
 use super::row::Key;
 use crate::protocol::types::{Cursor, Write};
 
 /// Changes whenever older checkpoints can no longer be read; the comparison then starts over.
-const CHECKPOINT_VERSION: u8 = 2;
+const CHECKPOINT_VERSION: u8 = 3;
 
 /// What has been found equal so far, including the lifetimes of rows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -16,9 +16,7 @@ pub struct Checked {
     pub(super) cell_count: u64,
     /// The last row that was found equal; empty at the beginning.
     pub(super) last: Key,
-    pub(super) checksum: [u8; BYTES],
-    /// Checksums of the buckets that were begun.
-    pub(super) bucket_checksums: Vec<[u8; BYTES]>,
+    pub(super) checksums: Checksums,
     pub(super) facts: Facts,
 }
 
@@ -28,13 +26,8 @@ impl Checked {
         for count in [self.row_count, self.byte_count, self.cell_count] {
             out.extend_from_slice(&count.to_be_bytes());
         }
-        out.extend_from_slice(&self.checksum);
-        let count = |length: usize| i32::try_from(length).unwrap_or(i32::MAX);
-        out.put_int(count(self.bucket_checksums.len()));
-        for checksum in &self.bucket_checksums {
-            out.extend_from_slice(checksum);
-        }
-        out.put_int(count(self.last.len()));
+        self.checksums.write(&mut out);
+        out.put_int(i32::try_from(self.last.len()).unwrap_or(i32::MAX));
         for value in &self.last {
             out.put_bytes(Some(value));
         }
@@ -50,10 +43,7 @@ impl Checked {
         }
         let mut count = || Some(cursor.long().ok()?.cast_unsigned());
         let (row_count, byte_count, cell_count) = (count()?, count()?, count()?);
-        let checksum = read_checksum(&mut cursor)?;
-        let buckets = cursor.count("bucket count").ok()?;
-        let bucket_checksums = (0..buckets).map(|_| read_checksum(&mut cursor));
-        let bucket_checksums = bucket_checksums.collect::<Option<_>>()?;
+        let checksums = Checksums::read(&mut cursor)?;
         let values = cursor.count("value count").ok()?;
         let last = (0..values).map(|_| Some(cursor.bytes().ok()??.into()));
         let last = last.collect::<Option<_>>()?;
@@ -62,15 +52,10 @@ impl Checked {
             byte_count,
             cell_count,
             last,
-            checksum,
-            bucket_checksums,
+            checksums,
             facts: Facts::read(&mut cursor)?,
         })
     }
-}
-
-fn read_checksum(cursor: &mut Cursor<'_>) -> Option<[u8; BYTES]> {
-    cursor.take(BYTES, "checksum").ok()?.try_into().ok()
 }
 
 #[cfg(test)]
@@ -84,8 +69,11 @@ mod tests {
             byte_count: 7,
             cell_count: u64::MAX,
             last: vec![[1, 2].into(), [].into()],
-            checksum: [3; BYTES],
-            bucket_checksums: vec![[4; BYTES], [5; BYTES]],
+            checksums: Checksums {
+                original: [3; 16],
+                copy: [2; 16],
+                buckets: vec![[4; 16], [5; 16]],
+            },
             facts: Facts::default(),
         };
         let bytes = checked.checkpoint();

@@ -1,7 +1,7 @@
 //! What a comparison learns about rows besides their equality, for the proof of the layout. Pure.
 
 use super::Checked;
-use super::checksum::BYTES;
+use super::checksum::Checksum;
 use crate::protocol::types::Cursor;
 use crate::schema::TableSchema;
 use crate::wide_row::layout::{BucketProof, Proof};
@@ -84,7 +84,7 @@ impl Facts {
         }
     }
 
-    pub(super) fn proof(&self, schema: &TableSchema, checksums: &[[u8; BYTES]]) -> Proof {
+    pub(super) fn proof(&self, schema: &TableSchema, checksums: &[Checksum]) -> Proof {
         let columns = schema.regulars.iter().zip(&self.anchors);
         let anchors = columns.filter(|(_, is_anchor)| **is_anchor);
         let second = |second: i64| Some(second).filter(|second| *second != NEVER);
@@ -105,7 +105,7 @@ impl Facts {
 
     /// Whether they belong to the same place of a comparison.
     pub(super) fn fit(&self, checked: &Checked) -> bool {
-        self.buckets.len() == checked.bucket_checksums.len()
+        self.buckets.len() == checked.checksums.buckets.len()
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {

@@ -74,6 +74,7 @@ pub struct Verified {
     pub cell_count: u64,
     /// Bytes of clustering values and cells.
     pub byte_count: u64,
+    /// Computed of each side by itself, and found to be the same.
     pub checksum: [u8; 16],
     pub bucket_checksums: Vec<[u8; 16]>,
     /// What readers may rely on.
@@ -92,6 +93,10 @@ pub enum VerifyError {
     Layout,
     #[error("the rows are not in a known clustering order")]
     Order,
+    #[error(
+        "no cell differs, but the checksums of original and copy do, so the comparison itself is wrong; please report this"
+    )]
+    Checksum,
     #[error("a reply was not understood")]
     NotUnderstood,
 }

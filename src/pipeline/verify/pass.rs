@@ -5,7 +5,6 @@ use std::cmp::Ordering;
 use futures::try_join;
 use tokio::time::Instant;
 
-use super::checksum::Checksums;
 use super::compare::compare;
 use super::lifetime::{Lifetimes, Mortal};
 use super::reader::{Reader, Selection, Side};
@@ -20,8 +19,7 @@ const CHUNK_CELLS: usize = 20_000;
 
 pub(super) struct Pass<'r, 'a> {
     reader: &'r Reader<'a>,
-    checksums: Checksums,
-    /// Its counts cover all rows so far; the rest is as of the end of a chunk.
+    /// Covers all rows so far, but `last` is as of the end of a chunk.
     found: Checked,
     /// The last row that was found equal.
     last: Option<RowAt>,
@@ -60,7 +58,6 @@ impl<'r, 'a> Pass<'r, 'a> {
         found.facts.go_on_at(reader.now().into());
         Self {
             reader,
-            checksums: Checksums::from(found.checksum, found.bucket_checksums.clone()),
             found,
             last: None,
             chunk: Chunk::default(),
@@ -70,14 +67,14 @@ impl<'r, 'a> Pass<'r, 'a> {
     pub(super) async fn run(mut self) -> Result<Verified, VerifyError> {
         let reader = self.reader;
         let open = |side| Stream::open(reader, side, reader.now());
-        let (last, begun) = (self.found.last.clone(), self.found.bucket_checksums.len());
+        let (last, begun) = (self.found.last.clone(), self.found.checksums.buckets.len());
         let mut original = open(Side::Original).behind(&last)?;
         for bucket in begun.saturating_sub(1)..reader.verification.layout.buckets.len() {
             let copy = open(Side::Bucket(bucket));
             let copy = if bucket < begun {
                 copy.behind(&last)?
             } else {
-                self.checksums.begin_bucket();
+                self.found.checksums.begin_bucket();
                 self.found.facts.begin_bucket();
                 copy
             };
@@ -88,14 +85,17 @@ impl<'r, 'a> Pass<'r, 'a> {
         if original.peek().await?.is_some() {
             return Err(VerifyError::Order);
         }
-        let (checksum, bucket_checksums) = self.checksums.finish();
+        let checksums = self.found.checksums;
+        if checksums.original != checksums.copy {
+            return Err(VerifyError::Checksum);
+        }
         Ok(Verified {
             row_count: self.found.row_count,
             cell_count: self.found.cell_count,
             byte_count: self.found.byte_count,
-            proof: self.found.facts.proof(reader.schema(), &bucket_checksums),
-            checksum,
-            bucket_checksums,
+            proof: self.found.facts.proof(reader.schema(), &checksums.buckets),
+            checksum: checksums.copy,
+            bucket_checksums: checksums.buckets,
         })
     }
 
@@ -200,16 +200,14 @@ impl<'r, 'a> Pass<'r, 'a> {
         copy: Option<&Row<'_>>,
     ) -> Result<(), VerifyError> {
         let found = match copy {
-            Some(copy) => compare(self.reader.schema(), original, copy),
-            None => Some((DifferenceKind::MissingRow, None)),
+            Some(copy) => match compare(self.reader.schema(), original, copy) {
+                None => return self.accept(bucket, (at, copy), self.reader.now()).await,
+                Some(found) => found,
+            },
+            None => (DifferenceKind::MissingRow, None),
         };
-        match found {
-            None => self.accept(bucket, at, self.reader.now()).await,
-            Some(found) => {
-                let key = original.owned_key();
-                self.settle(bucket, key, Expected::SameRow, found).await
-            }
-        }
+        let key = original.owned_key();
+        self.settle(bucket, key, Expected::SameRow, found).await
     }
 
     /// Reads a row again on both sides, several times. If they still differ, that is the difference.
@@ -238,10 +236,13 @@ impl<'r, 'a> Pass<'r, 'a> {
                     compare(self.reader.schema(), &original, &copy)
                 }
             };
-            match (found, &original) {
-                (Some(found), _) => (kind, column) = found,
-                (None, Some(row)) => return self.accept(bucket, row, at).await,
-                (None, None) => return Ok(()),
+            match (found, &original, &copy) {
+                (Some(found), ..) => (kind, column) = found,
+                (None, Some(original), Some(copy)) => {
+                    let copy = self.read(copy)?;
+                    return self.accept(bucket, (original, &copy), at).await;
+                }
+                (None, ..) => return Ok(()),
             }
         }
         Err(VerifyError::Differs(Difference {
@@ -253,13 +254,20 @@ impl<'r, 'a> Pass<'r, 'a> {
     }
 
     /// Counts a row that is the same on both sides, read at the second `at`.
-    async fn accept(&mut self, bucket: usize, row: &RowAt, at: u32) -> Result<(), VerifyError> {
+    async fn accept(
+        &mut self,
+        bucket: usize,
+        (row, copy): (&RowAt, &Row<'_>),
+        at: u32,
+    ) -> Result<(), VerifyError> {
         self.last = Some(row.clone());
         let row = self.read(row)?;
-        let columns = row.ttls(self.reader.schema());
-        let columns = columns.ok_or(VerifyError::NotUnderstood)?;
+        let ttls = |row: &Row<'_>| row.ttls(self.reader.schema());
+        let columns = ttls(&row).ok_or(VerifyError::NotUnderstood)?;
+        let copied = ttls(copy).ok_or(VerifyError::NotUnderstood)?.concat();
         let ttls = columns.concat();
-        self.checksums.add(&row, &ttls, at.into());
+        let checksums = &mut self.found.checksums;
+        checksums.add((&row, &ttls), (copy, &copied), at.into());
         self.found.facts.add_row(&columns, at.into());
         self.found.row_count += 1;
         self.found.cell_count += ttls.len() as u64;
@@ -283,7 +291,6 @@ impl<'r, 'a> Pass<'r, 'a> {
         if let Some(last) = self.last.take() {
             self.found.last = self.read(&last)?.owned_key();
         }
-        (self.found.checksum, self.found.bucket_checksums) = self.checksums.so_far();
         (self.reader.verification.progress)(&self.found);
         Ok(())
     }
@@ -293,7 +300,7 @@ impl<'r, 'a> Pass<'r, 'a> {
 fn beginning(reader: &Reader<'_>) -> Checked {
     let from = &reader.verification.from;
     let buckets = 1..=reader.verification.layout.buckets.len();
-    let is_sound = buckets.contains(&from.bucket_checksums.len())
+    let is_sound = buckets.contains(&from.checksums.buckets.len())
         && from.facts.fit(from)
         && from.last.len() == reader.schema().clustering.len();
     match is_sound {

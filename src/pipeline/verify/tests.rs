@@ -166,37 +166,48 @@ fn rows_are_cut_out_of_pages() {
     assert_eq!(row(&values()).read(8), None);
 }
 
-fn checksums(rows: &[(&Values, i64)]) -> ([u8; 16], Vec<[u8; 16]>) {
+/// Of an original that always has the same row, and of these rows as its copy.
+fn checksums(rows: &[(&Values, i64)]) -> Checksums {
     let mut checksums = Checksums::default();
     checksums.begin_bucket();
+    let first = row(&values());
+    let first = first.read(1).unwrap();
+    let first_ttls = first.ttls(&schema()).unwrap().concat();
     for (values, now) in rows {
         let row = row(values);
         let row = row.read(1).unwrap();
         let ttls = row.ttls(&schema()).unwrap().concat();
-        checksums.add(&row, &ttls, *now);
+        checksums.add((&first, &first_ttls), (&row, &ttls), *now);
     }
     checksums.begin_bucket();
-    checksums.finish()
+    checksums
 }
 
 #[test]
 fn checksums_tell_rows_apart_and_not_when_they_were_read() {
     let one = values();
-    let (whole, buckets) = checksums(&[(&one, 100)]);
+    let Checksums {
+        original,
+        copy: whole,
+        buckets,
+    } = checksums(&[(&one, 100)]);
     assert_eq!(buckets, [whole, [0; 16]]);
+    assert_eq!(original, whole, "one formula for both sides");
     let mut later = values();
     later[6] = Some(vec![0, 0, 0, 3]);
-    assert_eq!(checksums(&[(&later, 102)]).0, whole);
-    assert_ne!(checksums(&[(&later, 100)]).0, whole);
+    assert_eq!(checksums(&[(&later, 102)]).copy, whole);
+    assert_ne!(checksums(&[(&later, 100)]).copy, whole);
     for place in [0, 1, 4, 5] {
         let mut other = values();
         let last = other[place].as_mut().unwrap().last_mut().unwrap();
         *last ^= 1;
-        assert_ne!(checksums(&[(&other, 100)]).0, whole, "{place}");
+        let found = checksums(&[(&other, 100)]);
+        assert_ne!(found.copy, whole, "{place}");
+        assert_eq!(found.original, whole, "{place}");
     }
-    let both = checksums(&[(&one, 100), (&later, 100)]).0;
-    assert_ne!(checksums(&[(&later, 100), (&one, 100)]).0, both);
-    assert_ne!(checksums(&[(&one, 100), (&one, 100)]).0, whole);
+    let both = checksums(&[(&one, 100), (&later, 100)]).copy;
+    assert_ne!(checksums(&[(&later, 100), (&one, 100)]).copy, both);
+    assert_ne!(checksums(&[(&one, 100), (&one, 100)]).copy, whole);
 }
 
 fn key(values: &[i32]) -> Key {

@@ -19,7 +19,10 @@ fn steps() -> Vec<Step> {
         Step::Guard,
         Step::Copy,
         Step::Verify,
-        Step::Complete(PostSplitData::default()),
+        Step::Complete {
+            original: PreSplitData::default(),
+            copy: PostSplitData::default(),
+        },
         Step::Fail {
             reason: "bucket 3 differs".to_owned(),
             failures: 1,

@@ -52,7 +52,7 @@ impl From<&PreSplitData> for PreSplitColumn {
         Self {
             row_count: Some(data.row_count),
             byte_count: Some(data.byte_count),
-            checksum: Some(data.checksum.clone()),
+            checksum: Some(data.checksum.clone()).filter(|checksum| !checksum.is_empty()),
             newest_write_micros: data.newest_write_micros,
         }
     }

@@ -179,7 +179,10 @@ impl Control {
             (State::Guarded, Step::Guard),
             (State::Copying, Step::Copy),
             (State::Verifying, Step::Verify),
-            (State::Completed, Step::Complete(PostSplitData::default())),
+            (
+                State::Completed,
+                completed(PreSplitData::default(), PostSplitData::default()),
+            ),
         ];
         let last = match state {
             State::Invalidated => State::Guarded,
@@ -212,7 +215,11 @@ impl Control {
             patience(async || self.store.write_proof(layout).await).await;
             let sealed = patience(async || self.store.seal(id, &begun.1, layout).await).await;
             assert!(matches!(sealed, Some(Outcome::Applied(_))), "{sealed:?}");
-            self.step(id, &begun.1, Step::Complete(post)).await;
+            let pre = PreSplitData {
+                row_count: post.row_count,
+                ..PreSplitData::default()
+            };
+            self.step(id, &begun.1, completed(pre, post)).await;
         });
     }
 
@@ -259,6 +266,10 @@ impl Control {
             Outcome::Lost => false,
         }
     }
+}
+
+fn completed(original: PreSplitData, copy: PostSplitData) -> Step {
+    Step::Complete { original, copy }
 }
 
 /// What may be asked again, on a machine that is too busy to answer at once.

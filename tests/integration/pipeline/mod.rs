@@ -3,6 +3,7 @@
 mod again;
 mod alter;
 mod audit;
+mod checksums;
 mod cleanup;
 mod clocks;
 mod copies;

@@ -205,14 +205,18 @@ pub(crate) fn days_ago(days: i64) -> i64 {
     since.as_micros() as i64 - days * DAY_MICROS
 }
 
-/// Waits until a split is in service; one that ends otherwise fails the test.
+/// Waits until a split is in service, with one checksum for both sides; one that ends otherwise fails the test.
 pub(crate) fn until_completed(control: &Control, id: &SplitId) -> Split {
-    eventually_within(SPLIT_PATIENCE, "it is split", || {
+    let split = eventually_within(SPLIT_PATIENCE, "it is split", || {
         let split = control.split(id)?;
         let state = split.standing.state;
         assert!(!state.is_end(), "{state:?}: {:?}", split.reason);
         (state == State::Completed).then_some(split)
-    })
+    });
+    let original = split.pre_split_data.as_ref().map(|data| &data.checksum);
+    let copy = split.post_split_data.as_ref().map(|data| &data.checksum);
+    assert!(copy.is_some_and(|checksum| checksum.len() == 16) && original == copy);
+    split
 }
 
 /// Splits a partition of a table that was changed a moment ago. Every process that notices the change takes all splits of the

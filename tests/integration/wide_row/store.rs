@@ -67,6 +67,13 @@ fn post() -> PostSplitData {
     }
 }
 
+fn completed() -> Step {
+    Step::Complete {
+        original: pre(),
+        copy: post(),
+    }
+}
+
 /// From nothing to COMPLETED; returns the lease.
 pub(crate) async fn complete(store: &Store, id: &SplitId) -> Lease {
     detect(store, id).await;
@@ -76,7 +83,7 @@ pub(crate) async fn complete(store: &Store, id: &SplitId) -> Lease {
         Step::Guard,
         Step::Copy,
         Step::Verify,
-        Step::Complete(post()),
+        completed(),
     ];
     for next in steps {
         step(store, id, &lease, next).await;
@@ -106,7 +113,7 @@ async fn a_split_lives_through_all_its_states_and_every_step_moves_the_version()
         Step::Guard,
         Step::Copy,
         Step::Verify,
-        Step::Complete(post()),
+        completed(),
     ];
     for next in steps {
         let version = step(store, &id, &lease, next).await;
@@ -266,7 +273,7 @@ async fn an_epoch_takes_the_whole_table_out_of_service_and_splits_can_be_made_an
         state: State::Verifying,
         ..standing(store, &ids[0]).await
     };
-    let late = Transition::step(old, Step::Complete(post())).expect("legal then");
+    let late = Transition::step(old, completed()).expect("legal then");
     assert_eq!(
         store.step(&ids[0], &held, &late).await.expect("read"),
         Outcome::Lost

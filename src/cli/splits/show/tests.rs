@@ -63,7 +63,7 @@ not before   2023-11-15 01:15:00Z, in 3 h: compared with the original again
 worker       nobody works on it
 original     20480 rows, 20.0 MiB, newest write 2023-11-13 22:15:00Z, 24 h ago
 copy         20480 rows equal to the original, 20.0 MiB of values, in plant.wide_reading_1, checksum
-             0xabcd
+             0xabcd on both sides
 left over    buckets of generations 216345677 and later may still exist; each is removed a day after
              its end
 buckets      4 buckets in plant.wide_reading_1, by EventBucketPartitionSplitStrategy
@@ -74,6 +74,26 @@ buckets      4 buckets in plant.wide_reading_1, by EventBucketPartitionSplitStra
 next         narrows splits rollback plant.reading \"'s1'\" 7    # take it out of service
 "
     );
+}
+
+/// An earlier version took the original's checksum in another way, which says nothing about the copy.
+#[test]
+fn a_split_of_an_earlier_version_is_shown_with_the_checksum_of_its_copy_alone() {
+    let data = |checksum: &[u8]| PreSplitData {
+        checksum: checksum.to_vec(),
+        ..PreSplitData::default()
+    };
+    let copy = PostSplitData {
+        split_table: "wide_reading_1".to_owned(),
+        checksum: vec![0xab, 0xcd],
+        ..PostSplitData::default()
+    };
+    for original in [None, Some(data(&[])), Some(data(&[0x12, 0x34]))] {
+        let text = copy_text(&copy, original.as_ref(), "plant");
+        assert!(text.ends_with(", checksum 0xabcd"), "{text}");
+    }
+    let text = copy_text(&copy, Some(&data(&[0xab, 0xcd])), "plant");
+    assert!(text.ends_with(", checksum 0xabcd on both sides"), "{text}");
 }
 
 #[test]
