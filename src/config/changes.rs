@@ -201,6 +201,8 @@ fn compare_control(changes: &mut Changes, old: &Control, new: &Control) {
     );
     let cache = (&old.layout_cache_bytes, &new.layout_cache_bytes);
     changes.restart("control.layout_cache_bytes", cache.0, cache.1);
+    let few = (&old.min_filter_keys, &new.min_filter_keys);
+    changes.restart("control.min_filter_keys", few.0, few.1);
     let directory = (&old.snapshot_directory, &new.snapshot_directory);
     changes.restart("control.snapshot_directory", directory.0, directory.1);
 }

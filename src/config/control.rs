@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::reader::Section;
 use super::sections::{WAIT_MAX, wait_from};
 use super::{Control, show_duration, values};
+use crate::filter::MIN_FILTER_KEYS_MAX;
 
 /// Minimum of `max_staleness` in polls: a proxy that misses one poll must not stop writes.
 const POLLS_OF_STALENESS: u32 = 2;
@@ -21,6 +22,7 @@ impl Default for Control {
             poll_interval: Duration::from_secs(1),
             max_staleness: Duration::from_secs(600),
             layout_cache_bytes: 64 << 20,
+            min_filter_keys: 1000,
             snapshot_directory: None,
         }
     }
@@ -49,6 +51,11 @@ pub(super) fn read(mut section: Section<'_>, any_table: bool) -> Control {
         "layout_cache_bytes",
         &mut control.layout_cache_bytes,
         values::bytes(1 << 20..=1 << 40),
+    );
+    section.set(
+        "min_filter_keys",
+        &mut control.min_filter_keys,
+        values::count(0..=MIN_FILTER_KEYS_MAX),
     );
     control.snapshot_directory = section.optional("snapshot_directory", values::writable_directory);
     check_staleness(&mut section, &control);

@@ -261,6 +261,8 @@ pub struct Control {
     /// At least twice `poll_interval`.
     pub max_staleness: Duration,
     pub layout_cache_bytes: usize,
+    /// A shard of a filter with fewer keys than this holds them exactly.
+    pub min_filter_keys: usize,
     /// Directory in which filters survive a restart; `None`: they are not saved.
     pub snapshot_directory: Option<PathBuf>,
 }

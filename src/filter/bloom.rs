@@ -1,5 +1,5 @@
-//! Policy `bloom`: a Bloom filter over whole keys, sized by bits per key or by false-positive rate. Smaller than
-//! `fuse16` where one false positive in a hundred is good enough, and slower.
+//! Policy `bloom`: a Bloom filter over whole keys, their prefixes or both, sized by bits per key or by false-positive
+//! rate. Smaller than `fuse16` where one false positive in a hundred is good enough, and slower.
 
 use std::f64::consts::LN_2;
 use std::sync::Arc;
@@ -7,8 +7,9 @@ use std::sync::Arc;
 use bloomfilter::Bloom;
 use thiserror::Error;
 
-use super::hashes::{HashBuilder, HashFilter, Structure, WholeKey};
-use super::policy::{DecodeError, Filter, FilterBuilder, FilterPolicy};
+use super::hashes::{HashBuilder, HashFilter, Keying, Structure};
+use super::policy::{DecodeError, Filter, FilterBuilder, FilterPolicy, Target};
+use super::prefix::PrefixExtractor;
 
 /// The size of a Bloom filter.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,17 +68,42 @@ impl Sizing {
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct BloomPolicy {
+    name: String,
     sizing: Sizing,
+    keying: Keying,
 }
 
 impl BloomPolicy {
     pub const NAME: &'static str = "bloom";
 
+    /// Over whole keys.
     pub fn new(sizing: Sizing) -> Result<Self, SizingError> {
-        let sizing = sizing.check()?;
-        Ok(Self { sizing })
+        Ok(Self {
+            name: Self::NAME.to_owned(),
+            sizing: sizing.check()?,
+            keying: Keying::whole_key(),
+        })
+    }
+
+    /// Holds prefixes, too, in the same bits. Without `whole_key_filtering` it holds nothing else, so it grows with the
+    /// number of prefixes, and a key is asked for by its prefix.
+    pub fn with_prefix_extractor(
+        self,
+        extractor: Arc<dyn PrefixExtractor>,
+        whole_key_filtering: bool,
+    ) -> Self {
+        // A filter without whole keys would say `false` about keys that it holds by their prefix.
+        let whole_keys = match whole_key_filtering {
+            true => "",
+            false => ",whole_key_filtering=false",
+        };
+        Self {
+            name: format!("{}:{}{whole_keys}", Self::NAME, extractor.name()),
+            keying: Keying::prefix(extractor, whole_key_filtering),
+            ..self
+        }
     }
 
     pub fn sizing(&self) -> Sizing {
@@ -88,16 +114,21 @@ impl BloomPolicy {
 impl FilterPolicy for BloomPolicy {
     /// The name leaves out the size: a stored filter has its own.
     fn name(&self) -> &str {
-        Self::NAME
+        &self.name
+    }
+
+    fn prefix_hash(&self, target: &Target) -> Option<u64> {
+        self.keying.prefix_hash(target)
     }
 
     fn builder(&self) -> Box<dyn FilterBuilder> {
         let structure = Structure::Bloom(self.sizing);
-        Box::new(HashBuilder::new(WholeKey, structure))
+        Box::new(HashBuilder::new(self.keying.clone(), structure))
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<Arc<dyn Filter>, DecodeError> {
-        Ok(Arc::new(HashFilter::decode(WholeKey, bytes, Self::NAME)?))
+        let keying = self.keying.clone();
+        Ok(Arc::new(HashFilter::decode(keying, bytes, &self.name)?))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use xorf::{BinaryFuse16, Descriptor, Filter as _};
 
-use super::hashes::{HashBuilder, HashFilter, Structure, WholeKey};
+use super::hashes::{HashBuilder, HashFilter, Keying, Structure};
 use super::policy::{DecodeError, Filter, FilterBuilder, FilterPolicy};
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -23,11 +23,12 @@ impl FilterPolicy for FusePolicy {
     }
 
     fn builder(&self) -> Box<dyn FilterBuilder> {
-        Box::new(HashBuilder::new(WholeKey, Structure::Fuse))
+        Box::new(HashBuilder::new(Keying::whole_key(), Structure::Fuse))
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<Arc<dyn Filter>, DecodeError> {
-        Ok(Arc::new(HashFilter::decode(WholeKey, bytes, Self::NAME)?))
+        let keying = Keying::whole_key();
+        Ok(Arc::new(HashFilter::decode(keying, bytes, Self::NAME)?))
     }
 }
 

@@ -1,5 +1,5 @@
 //! A set of 64-bit hashes as a filter, and the policy parts that `fuse16`, `bloom` and `prefix` share:
-//! they differ only in which hash a target has and in the structure that holds the hashes.
+//! they differ only in which hashes a key has and in the structure that holds the hashes.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -9,24 +9,53 @@ use xorf::{BinaryFuse16, Filter as _};
 
 use super::bloom::{self, Probed, Sizing};
 use super::fuse;
-use super::policy::{DecodeError, Filter, FilterBuilder, HashedKey, Target};
+use super::policy::{DecodeError, Filter, FilterBuilder, HashedKey, Target, hash};
+use super::prefix::PrefixExtractor;
 
-/// Which hash a target has.
-pub(super) trait Probe: Clone + Debug + Send + Sync + 'static {
-    fn probe(&self, target: &Target) -> Option<u64>;
+/// Which hashes a key is stored under, and by which one a target is asked for.
+#[derive(Debug, Clone)]
+pub(super) struct Keying {
+    /// Whether whole keys are stored.
+    whole_key: bool,
+    /// Whether prefixes are stored, and which.
+    extractor: Option<Arc<dyn PrefixExtractor>>,
 }
 
-/// Whole keys only; nothing can be said about prefixes.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct WholeKey;
+impl Keying {
+    /// Whole keys only; nothing can be said about prefixes.
+    pub(super) fn whole_key() -> Self {
+        Self {
+            whole_key: true,
+            extractor: None,
+        }
+    }
 
-impl Probe for WholeKey {
+    /// Prefixes, beside whole keys or instead of them. Without whole keys, a key is asked for by its prefix.
+    pub(super) fn prefix(extractor: Arc<dyn PrefixExtractor>, whole_key: bool) -> Self {
+        Self {
+            whole_key,
+            extractor: Some(extractor),
+        }
+    }
+
+    /// `None`: nothing can be said about the target.
     #[inline]
     fn probe(&self, target: &Target) -> Option<u64> {
         match target {
-            Target::Key(key) => Some(key.hash()),
-            Target::Prefix(_) => None,
+            Target::Key(key) if self.whole_key => Some(key.hash()),
+            _ => self.prefix_hash(target),
         }
+    }
+
+    /// The hash of the target's prefix, if it has one. A prefix that has a hash cannot be the start of a key without
+    /// one: by the second invariant of extractors, all keys that start with it have a prefix, too.
+    pub(super) fn prefix_hash(&self, target: &Target) -> Option<u64> {
+        let length = self.extractor.as_ref()?.prefix_len(target)?;
+        let bytes = match target {
+            Target::Key(key) => key.bytes(),
+            Target::Prefix(prefix) => prefix,
+        };
+        Some(hash(bytes.get(..length)?))
     }
 }
 
@@ -53,6 +82,8 @@ impl HashSet {
     /// `hashes` are distinct. Every one of them is contained in the result.
     fn build(structure: Structure, hashes: &[u64]) -> Self {
         let wanted = match structure {
+            // An empty fuse filter matches one hash in 65,536, an empty bloom filter none.
+            _ if hashes.is_empty() => None,
             Structure::Fuse => fuse::build(hashes).map(Self::Fuse),
             Structure::Bloom(sizing) => bloom::build(sizing, hashes).map(Self::Bloom),
         };
@@ -114,69 +145,94 @@ impl HashSet {
 }
 
 #[derive(Debug)]
-pub(super) struct HashBuilder<P> {
-    probe: P,
+pub(super) struct HashBuilder {
+    keying: Keying,
     structure: Structure,
+    /// One for each key, by which it is asked for.
     hashes: Vec<u64>,
+    /// Prefixes that are stored beside whole keys.
+    prefixes: Vec<u64>,
+    /// Keys without a hash.
+    unhashed: usize,
 }
 
-impl<P: Probe> HashBuilder<P> {
-    pub(super) fn new(probe: P, structure: Structure) -> Self {
-        let hashes = Vec::new();
+impl HashBuilder {
+    pub(super) fn new(keying: Keying, structure: Structure) -> Self {
         Self {
-            probe,
+            keying,
             structure,
-            hashes,
+            hashes: Vec::new(),
+            prefixes: Vec::new(),
+            unhashed: 0,
         }
     }
 }
 
-impl<P: Probe> FilterBuilder for HashBuilder<P> {
+impl FilterBuilder for HashBuilder {
     fn add(&mut self, key: &HashedKey) {
-        // The policy answers `true` about a key without a hash: see `might_match`.
-        let Some(hash) = self.probe.probe(&Target::Key(*key)) else {
-            return;
-        };
-        // Keys with the same prefix mostly come in a row.
-        if self.hashes.last() != Some(&hash) {
-            self.hashes.push(hash);
+        let target = Target::Key(*key);
+        match self.keying.probe(&target) {
+            Some(hash) => push(&mut self.hashes, hash),
+            // The policy answers `true` about a key without a hash: see `might_match`.
+            None => self.unhashed += 1,
+        }
+        if self.keying.whole_key
+            && let Some(hash) = self.keying.prefix_hash(&target)
+        {
+            push(&mut self.prefixes, hash);
         }
     }
 
     fn build(mut self: Box<Self>) -> Arc<dyn Filter> {
         // With duplicates, a fuse construction fails every time.
-        self.hashes.sort_unstable();
-        self.hashes.dedup();
+        sort_distinct(&mut self.hashes);
+        let keys = self.hashes.len() + self.unhashed;
+        if !self.prefixes.is_empty() {
+            self.hashes.append(&mut self.prefixes);
+            sort_distinct(&mut self.hashes);
+        }
         Arc::new(HashFilter {
             set: HashSet::build(self.structure, &self.hashes),
-            keys: self.hashes.len(),
-            probe: self.probe,
+            keys,
+            keying: self.keying,
         })
     }
 }
 
-pub(super) struct HashFilter<P> {
-    probe: P,
+/// Keys with the same prefix mostly come in a row.
+fn push(hashes: &mut Vec<u64>, hash: u64) {
+    if hashes.last() != Some(&hash) {
+        hashes.push(hash);
+    }
+}
+
+fn sort_distinct(hashes: &mut Vec<u64>) {
+    hashes.sort_unstable();
+    hashes.dedup();
+}
+
+pub(super) struct HashFilter {
+    keying: Keying,
     set: HashSet,
     keys: usize,
 }
 
-impl<P: Probe> HashFilter<P> {
-    pub(super) fn decode(probe: P, bytes: &[u8], policy: &str) -> Result<Self, DecodeError> {
+impl HashFilter {
+    pub(super) fn decode(keying: Keying, bytes: &[u8], policy: &str) -> Result<Self, DecodeError> {
         let (keys, set) = bytes
             .split_first_chunk()
             .ok_or(DecodeError::Truncated(bytes.len()))?;
         let keys = usize::try_from(u64::from_le_bytes(*keys))
             .map_err(|_| DecodeError::Dimensions("more keys than memory can hold"))?;
         let set = HashSet::decode(set, policy)?;
-        Ok(Self { probe, set, keys })
+        Ok(Self { keying, set, keys })
     }
 }
 
-impl<P: Probe> Filter for HashFilter<P> {
+impl Filter for HashFilter {
     #[inline]
     fn might_match(&self, target: &Target) -> bool {
-        self.probe
+        self.keying
             .probe(target)
             .is_none_or(|hash| self.set.contains(hash))
     }
@@ -195,20 +251,19 @@ impl<P: Probe> Filter for HashFilter<P> {
     }
 }
 
-impl<P: Debug> Debug for HashFilter<P> {
+impl Debug for HashFilter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let structure = match self.set {
             HashSet::Fuse(_) => "fuse",
             HashSet::Bloom(_) => "bloom",
             HashSet::Everything => "everything",
         };
-        write!(f, "{structure} of {} by {:?}", self.keys, self.probe)
+        write!(f, "{structure} of {} by {:?}", self.keys, self.keying)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::hash;
     use super::*;
 
     #[test]
@@ -224,7 +279,7 @@ mod tests {
 
     #[test]
     fn every_size_of_fuse_contains_its_keys() {
-        for size in (0..300).chain([1_000, 4_095, 4_097, 20_000]) {
+        for size in (1..300).chain([1_000, 4_095, 4_097, 20_000]) {
             let mut hashes: Vec<u64> = (0..size).map(|n: u64| hash(&n.to_le_bytes())).collect();
             hashes.sort_unstable();
             let set = HashSet::build(Structure::Fuse, &hashes);

@@ -37,4 +37,4 @@ pub use prefix::{LeadingColumns, PrefixExtractor, PrefixPolicy};
 pub use snapshot::{Snapshot, Stats};
 pub use spec::SpecError;
 pub use stored::Restored;
-pub use table::{BuiltShard, Installed, Rebuild, TableFilter};
+pub use table::{BuiltShard, Installed, MIN_FILTER_KEYS_MAX, Rebuild, TableFilter};

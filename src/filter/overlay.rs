@@ -1,5 +1,5 @@
-//! The exact set of keys inserted since a shard was built. It is copied on every insert, because readers hold the old
-//! one, so it must stay small.
+//! The exact set of keys inserted since a shard was built, and of all keys of a shard that has too few for a filter. It
+//! is copied on every insert, because readers hold the old one, so it must stay small.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -77,6 +77,14 @@ impl Overlay {
         }
     }
 
+    /// Adds what another overlay of the same policies holds.
+    pub(super) fn absorb(&mut self, other: Self) {
+        join(&mut self.keys, other.keys);
+        for (set, more) in self.prefixes.iter_mut().zip(other.prefixes) {
+            join(set, more);
+        }
+    }
+
     #[inline]
     pub(super) fn might_match(&self, policies: &Policies, target: &Target) -> bool {
         match (&self.keys, target) {
@@ -120,6 +128,15 @@ impl Overlay {
     /// The hashes of the prefixes per policy, in a stable order.
     pub(super) fn prefix_hashes(&self) -> impl Iterator<Item = Option<Vec<u64>>> {
         self.prefixes.iter().map(|set| set.as_ref().map(sorted))
+    }
+}
+
+/// If one of them has unknown contents, so has the union.
+fn join(set: &mut Option<Hashes>, more: Option<Hashes>) {
+    match (set.as_mut(), more) {
+        (Some(hashes), Some(more)) => hashes.extend(more),
+        (_, None) => *set = None,
+        (None, Some(_)) => {}
     }
 }
 

@@ -1,11 +1,11 @@
 //! Policy `prefix`: "has this series any split at all?" It holds the leading columns of every key, so one look-up can
-//! rule out a whole `IN` list, and it rules out any key whose series is unknown.
+//! rule out a whole `IN` list of one series (`Snapshot::shared_prefix`), and it rules out any key whose series is unknown.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::hashes::{HashBuilder, HashFilter, Probe, Structure};
-use super::policy::{DecodeError, Filter, FilterBuilder, FilterPolicy, Target, hash};
+use super::hashes::{HashBuilder, HashFilter, Keying, Structure};
+use super::policy::{DecodeError, Filter, FilterBuilder, FilterPolicy, Target};
 
 /// Says which leading bytes of a key are its prefix.
 ///
@@ -64,7 +64,7 @@ impl PrefixExtractor for LeadingColumns {
 #[derive(Debug, Clone)]
 pub struct PrefixPolicy {
     name: String,
-    probe: ByPrefix,
+    keying: Keying,
 }
 
 impl PrefixPolicy {
@@ -73,8 +73,8 @@ impl PrefixPolicy {
     pub fn new(extractor: Arc<dyn PrefixExtractor>) -> Self {
         // Another extractor stores other hashes: its filters must never answer for this one.
         let name = format!("{}:{}", Self::NAME, extractor.name());
-        let probe = ByPrefix(extractor);
-        Self { name, probe }
+        let keying = Keying::prefix(extractor, false);
+        Self { name, keying }
     }
 }
 
@@ -84,35 +84,18 @@ impl FilterPolicy for PrefixPolicy {
     }
 
     fn prefix_hash(&self, target: &Target) -> Option<u64> {
-        self.probe.probe(target)
+        self.keying.prefix_hash(target)
     }
 
     /// Always fuse, whatever the table's other policies are: a prefix is looked up in every shard, so its rate of false
     /// positives counts once per shard.
     fn builder(&self) -> Box<dyn FilterBuilder> {
-        Box::new(HashBuilder::new(self.probe.clone(), Structure::Fuse))
+        Box::new(HashBuilder::new(self.keying.clone(), Structure::Fuse))
     }
 
     fn decode(&self, bytes: &[u8]) -> Result<Arc<dyn Filter>, DecodeError> {
-        let probe = self.probe.clone();
-        Ok(Arc::new(HashFilter::decode(probe, bytes, &self.name)?))
-    }
-}
-
-#[derive(Debug, Clone)]
-struct ByPrefix(Arc<dyn PrefixExtractor>);
-
-impl Probe for ByPrefix {
-    /// Keys without a prefix are not stored. Asked about such a key, this returns `None`, so the key matches. A prefix
-    /// that has a hash cannot be the start of such a key: by the second invariant, all keys that start with it have a
-    /// prefix, too.
-    fn probe(&self, target: &Target) -> Option<u64> {
-        let bytes = match target {
-            Target::Key(key) => key.bytes(),
-            Target::Prefix(prefix) => prefix,
-        };
-        let prefix = bytes.get(..self.0.prefix_len(target)?)?;
-        Some(hash(prefix))
+        let keying = self.keying.clone();
+        Ok(Arc::new(HashFilter::decode(keying, bytes, &self.name)?))
     }
 }
 

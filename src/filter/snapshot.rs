@@ -10,7 +10,10 @@ use super::policy::{HashedKey, Policies, Target, bits_per_key, shard_of};
 /// An overlay may hold one key per this many built ones before its shard needs a rebuild.
 const OVERLAY_SHARE: usize = 32;
 /// An overlay of up to this many keys is never worth a rebuild.
-const OVERLAY_KEYS_MIN: usize = 1024;
+pub(super) const OVERLAY_KEYS_MIN: usize = 1024;
+/// A prefix is looked up in every shard, a key in one. A list of keys is asked for by its prefix where that makes at
+/// most this many look-ups per key: with 16 shards always, with 256 if it has 16 keys.
+const PROBES_PER_KEY: usize = 16;
 /// An overlay this many times too large stops holding keys and matches everything.
 const OVERLAY_SATURATED: usize = 16;
 
@@ -88,6 +91,25 @@ impl Snapshot {
         }
     }
 
+    /// The bytes with which all of these keys begin, if a policy answers about them and that is cheap enough.
+    pub fn shared_prefix<'a>(
+        &self,
+        mut keys: impl ExactSizeIterator<Item = &'a [u8]>,
+    ) -> Option<&'a [u8]> {
+        if keys.len() < 2 || keys.len() * PROBES_PER_KEY < self.shards.len() {
+            return None;
+        }
+        let first = keys.next()?;
+        let prefix = keys.fold(first, |prefix, key| {
+            let same = prefix.iter().zip(key).take_while(|(a, b)| a == b);
+            &prefix[..same.count()]
+        });
+        let target = Target::Prefix(prefix);
+        let mut policies = self.policies.iter();
+        let answers = policies.any(|policy| policy.prefix_hash(&target).is_some());
+        answers.then_some(prefix)
+    }
+
     pub(super) fn with(&self, index: usize, shard: Shard) -> Self {
         let mut next = self.clone();
         next.shards[index] = Arc::new(shard);
@@ -104,7 +126,8 @@ impl Snapshot {
                 stats.keys += base.keys();
                 stats.bytes += base.bytes();
             }
-            stats.shards_unknown += usize::from(shard.base.is_none());
+            let is_known = shard.base.as_ref().is_some_and(|base| !base.is_empty());
+            stats.shards_unknown += usize::from(!is_known);
             stats.overlay_keys += shard.overlay.keys();
             stats.bytes += shard.overlay.bytes() + size_of::<Shard>();
         }
@@ -117,7 +140,7 @@ impl Snapshot {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
     pub shards: usize,
-    /// Shards that match everything because they were never built or could not be read.
+    /// Shards that match everything because they were never built, could not be read, or have no policies.
     pub shards_unknown: usize,
     /// Keys built in and inserted; a key inserted again counts twice until its shard is rebuilt.
     pub keys: usize,

@@ -1,5 +1,6 @@
 //! Policies as people write them in the configuration: `["fuse16"]`, `["bloom(false_positive_rate = 0.01)",
-//! "prefix(1)"]`. Pure: takes text, and returns policies or a sentence that says what to write.
+//! "prefix(1)"]`. An empty list means no filter: everything might match. Pure: takes text, and returns policies or a
+//! sentence that says what to write.
 
 use std::sync::Arc;
 
@@ -20,8 +21,6 @@ const FORMS: &str =
 /// Why a list of policies is not valid.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum SpecError {
-    #[error("no filter policy is given: write at least one of {FORMS}")]
-    Empty,
     #[error("`{0}` is not a filter policy: write {FORMS}")]
     Unknown(String),
     #[error("`{0}` has unmatched parentheses: write {FORMS}")]
@@ -32,21 +31,29 @@ pub enum SpecError {
         "`{0}` does not say how large it is: write bloom(bits_per_key = 10) or bloom(false_positive_rate = 0.01)"
     )]
     BloomArgument(String),
+    #[error(
+        "`{0}`: `{1}` is not known here, write for example bloom(bits_per_key = 10, prefix = 1, whole_key_filtering = false)"
+    )]
+    BloomSetting(String, String),
+    #[error("`{0}`: write whole_key_filtering = true or whole_key_filtering = false")]
+    WholeKey(String),
+    #[error(
+        "`{0}` would hold neither keys nor prefixes: add for example prefix = 1, or leave out whole_key_filtering"
+    )]
+    Nothing(String),
     #[error("`{0}`: `{1}` is not a number, write for example {2}")]
     Number(String, String, &'static str),
     #[error("`{0}`: {1}")]
     Sizing(String, SizingError),
-    #[error(
-        "`{0}`: the number of leading key columns is between 1 and 255, write for example prefix(1)"
-    )]
-    PrefixColumns(String),
+    #[error("`{0}`: the number of leading key columns is between 1 and 255, write for example {1}")]
+    PrefixColumns(String, &'static str),
     #[error(
         "`{0}` comes after another policy that is stored under the same name: write only one of them"
     )]
     Doubled(String),
 }
 
-/// All policies must agree that a key might match; they are asked in the order given.
+/// All policies must agree that a key might match; they are asked in the order given. Where there are none, all do.
 pub fn parse(specs: &[String]) -> Result<Policies, SpecError> {
     let mut policies: Vec<Arc<dyn FilterPolicy>> = Vec::with_capacity(specs.len());
     for spec in specs {
@@ -56,9 +63,6 @@ pub fn parse(specs: &[String]) -> Result<Policies, SpecError> {
             return Err(SpecError::Doubled(spec.clone()));
         }
         policies.push(policy);
-    }
-    if policies.is_empty() {
-        return Err(SpecError::Empty);
     }
     Ok(policies.into())
 }
@@ -91,29 +95,66 @@ fn split(spec: &str) -> Result<(&str, Option<&str>), SpecError> {
 }
 
 fn bloom(spec: &str, argument: Option<&str>) -> Result<Arc<dyn FilterPolicy>, SpecError> {
-    let setting = argument.and_then(|argument| argument.split_once('='));
-    let (key, value) = setting.ok_or_else(|| SpecError::BloomArgument(spec.into()))?;
-    let number = |example| -> Result<f64, SpecError> {
-        let value = value.trim();
-        let parsed = value.parse();
-        parsed.map_err(|_| SpecError::Number(spec.into(), value.into(), example))
-    };
-    let sizing = match key.trim() {
-        "bits_per_key" => Sizing::BitsPerKey(number("bits_per_key = 10")?),
-        "false_positive_rate" => Sizing::FalsePositiveRate(number("false_positive_rate = 0.01")?),
-        _ => return Err(SpecError::BloomArgument(spec.into())),
-    };
-    let policy = BloomPolicy::new(sizing).map_err(|error| SpecError::Sizing(spec.into(), error))?;
-    Ok(Arc::new(policy))
+    let no_size = || SpecError::BloomArgument(spec.into());
+    let (mut sizing, mut extractor, mut whole_key_filtering) = (None, None, true);
+    for setting in argument.ok_or_else(no_size)?.split(',') {
+        let (key, value) = setting.split_once('=').ok_or_else(no_size)?;
+        let (key, value) = (key.trim(), value.trim());
+        let number = |example| -> Result<f64, SpecError> {
+            let parsed = value.parse();
+            parsed.map_err(|_| SpecError::Number(spec.into(), value.into(), example))
+        };
+        let repeated = match key {
+            "bits_per_key" => {
+                let bits = number("bits_per_key = 10")?;
+                sizing.replace(Sizing::BitsPerKey(bits)).is_some()
+            }
+            "false_positive_rate" => {
+                let rate = number("false_positive_rate = 0.01")?;
+                sizing.replace(Sizing::FalsePositiveRate(rate)).is_some()
+            }
+            "prefix" => {
+                let columns = leading_columns(spec, Some(value), "prefix = 1")?;
+                extractor.replace(columns).is_some()
+            }
+            "whole_key_filtering" => {
+                let parsed = value.parse();
+                whole_key_filtering = parsed.map_err(|_| SpecError::WholeKey(spec.into()))?;
+                false
+            }
+            _ => return Err(SpecError::BloomSetting(spec.into(), key.into())),
+        };
+        if repeated {
+            return Err(no_size());
+        }
+    }
+    let policy = BloomPolicy::new(sizing.ok_or_else(no_size)?);
+    let policy = policy.map_err(|error| SpecError::Sizing(spec.into(), error))?;
+    match (extractor, whole_key_filtering) {
+        (Some(extractor), _) => {
+            let policy = policy.with_prefix_extractor(extractor, whole_key_filtering);
+            Ok(Arc::new(policy))
+        }
+        (None, true) => Ok(Arc::new(policy)),
+        (None, false) => Err(SpecError::Nothing(spec.into())),
+    }
 }
 
 fn prefix(spec: &str, argument: Option<&str>) -> Result<Arc<dyn FilterPolicy>, SpecError> {
-    let columns = argument
+    let extractor = leading_columns(spec, argument, "prefix(1)")?;
+    Ok(Arc::new(PrefixPolicy::new(extractor)))
+}
+
+fn leading_columns(
+    spec: &str,
+    columns: Option<&str>,
+    example: &'static str,
+) -> Result<Arc<LeadingColumns>, SpecError> {
+    let columns = columns
         .and_then(|columns| columns.parse().ok())
         .filter(|columns| *columns != 0)
-        .ok_or_else(|| SpecError::PrefixColumns(spec.into()))?;
-    let extractor = Arc::new(LeadingColumns::new(columns));
-    Ok(Arc::new(PrefixPolicy::new(extractor)))
+        .ok_or_else(|| SpecError::PrefixColumns(spec.into(), example))?;
+    Ok(Arc::new(LeadingColumns::new(columns)))
 }
 
 #[cfg(test)]
@@ -126,7 +167,20 @@ mod tests {
 
     #[test]
     fn every_form_is_read() {
-        let cases: [(&[&str], &[&str]); 9] = [
+        let cases: [(&[&str], &[&str]); 13] = [
+            (&[], &[]),
+            (
+                &["bloom(bits_per_key = 10, prefix = 1)"],
+                &["bloom:columns=1"],
+            ),
+            (
+                &["bloom(prefix=2,whole_key_filtering=true,false_positive_rate=0.01)"],
+                &["bloom:columns=2"],
+            ),
+            (
+                &["bloom(bits_per_key = 10, prefix = 1, whole_key_filtering = false)"],
+                &["bloom:columns=1,whole_key_filtering=false"],
+            ),
             (&DEFAULT, &["fuse16"]),
             (&["bloom(bits_per_key = 10)"], &["bloom"]),
             (&["bloom(bits_per_key=9.6)"], &["bloom"]),
@@ -167,8 +221,7 @@ mod tests {
 
     #[test]
     fn mistakes_say_what_to_write() {
-        let cases: [(&[&str], &str); 30] = [
-            (&[], "write at least one of fuse16, bloom("),
+        let cases: [(&[&str], &str); 28] = [
             (&[""], "`` is not a filter policy: write fuse16"),
             (&["fuse8"], "`fuse8` is not a filter policy: write fuse16"),
             (&["Fuse16"], "`Fuse16` is not a filter policy"),
@@ -182,7 +235,6 @@ mod tests {
             (&["bloom"], "write bloom(bits_per_key = 10) or"),
             (&["bloom()"], "write bloom(bits_per_key = 10) or"),
             (&["bloom(10)"], "write bloom(bits_per_key = 10) or"),
-            (&["bloom(bits = 10)"], "write bloom(bits_per_key = 10) or"),
             (
                 &["bloom(bits_per_key = ten)"],
                 "`ten` is not a number, write for example bits_per_key = 10",
@@ -243,6 +295,44 @@ mod tests {
         ];
         for (given, expected) in cases {
             let error = parse(&specs(given)).expect_err("a mistake").to_string();
+            assert!(error.contains(expected), "{given:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn mistakes_in_the_settings_of_a_bloom_say_what_to_write() {
+        let cases: [(&str, &str); 7] = [
+            (
+                "bloom(prefix = 1)",
+                "does not say how large it is: write bloom(bits_per_key = 10) or",
+            ),
+            (
+                "bloom(bits_per_key = 10, false_positive_rate = 0.1)",
+                "write bloom(bits_per_key = 10) or",
+            ),
+            (
+                "bloom(bits_per_key = 10, prefix = 0)",
+                "between 1 and 255, write for example prefix = 1",
+            ),
+            (
+                "bloom(bits_per_key = 10, prefix = 1, whole_key_filtering = no)",
+                "write whole_key_filtering = true or whole_key_filtering = false",
+            ),
+            (
+                "bloom(bits_per_key = 10, whole_key_filtering = false)",
+                "would hold neither keys nor prefixes: add for example prefix = 1",
+            ),
+            (
+                "bloom(bits_per_key = 10, seed = 7)",
+                "`seed` is not known here, write for example bloom(",
+            ),
+            (
+                "bloom(bits = 10)",
+                "`bits` is not known here, write for example bloom(",
+            ),
+        ];
+        for (given, expected) in cases {
+            let error = parse(&specs(&[given])).expect_err("a mistake").to_string();
             assert!(error.contains(expected), "{given:?}: {error}");
         }
     }

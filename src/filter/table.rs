@@ -7,17 +7,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arc_swap::{ArcSwap, Guard};
 
 use super::composite::{Composite, CompositeBuilder};
+use super::overlay::Overlay;
 use super::policy::{HashedKey, Policies, Target, shard_of};
-use super::snapshot::{Shard, Snapshot, Stats};
+use super::snapshot::{OVERLAY_KEYS_MIN, Shard, Snapshot, Stats};
 
 /// More shards than this would only cost memory.
 const SHARDS_MAX: usize = 4096;
+/// The largest useful `min_filter_keys`: an overlay of more keys asks for a rebuild, and is dear to copy.
+pub const MIN_FILTER_KEYS_MAX: usize = OVERLAY_KEYS_MIN;
 
 #[derive(Debug)]
 pub struct TableFilter {
     snapshot: ArcSwap<Snapshot>,
     /// Writers take turns; readers never take this lock.
     writers: Mutex<Writers>,
+    min_filter_keys: usize,
 }
 
 /// What writers share.
@@ -62,7 +66,15 @@ impl TableFilter {
         Self {
             snapshot: ArcSwap::from_pointee(snapshot),
             writers: Mutex::new(writers),
+            min_filter_keys: 0,
         }
+    }
+
+    /// From the next rebuild on, a shard with fewer keys than this gets no filter: its keys are held exactly, beside
+    /// those that are inserted later. At most [`MIN_FILTER_KEYS_MAX`].
+    pub fn with_min_filter_keys(mut self, keys: usize) -> Self {
+        self.min_filter_keys = keys.min(MIN_FILTER_KEYS_MAX);
+        self
     }
 
     /// `false` is a guarantee: no key that was built in or inserted matches.
@@ -137,6 +149,7 @@ impl TableFilter {
             shards: snapshot.shards.len(),
             ticket,
             builder: CompositeBuilder::new(&snapshot.policies),
+            few: Few::new(&snapshot.policies, self.min_filter_keys),
         }
     }
 
@@ -146,9 +159,12 @@ impl TableFilter {
         let current = writers.rebuilds[built.shard]
             .take_if(|pending| Arc::ptr_eq(&pending.ticket, &built.ticket))
             .map(|pending| pending.since.overlay);
-        let Some(overlay) = current else {
+        let Some(mut overlay) = current else {
             return Installed::Superseded;
         };
+        if let Some(few) = built.few {
+            overlay.absorb(few);
+        }
         let shard = Shard {
             base: Some(Arc::new(built.composite)),
             complete: true,
@@ -185,6 +201,33 @@ pub struct Rebuild {
     shards: usize,
     ticket: Arc<()>,
     builder: CompositeBuilder,
+    few: Option<Few>,
+}
+
+/// The keys of a shard, as long as they are too few for a filter.
+#[derive(Debug)]
+struct Few {
+    policies: Policies,
+    min_filter_keys: usize,
+    keys: Overlay,
+}
+
+impl Few {
+    /// `None` where no number is too small, or where there is no filter anyway.
+    fn new(policies: &Policies, min_filter_keys: usize) -> Option<Self> {
+        let is_wanted = min_filter_keys > 0 && !policies.is_empty();
+        is_wanted.then(|| Self {
+            policies: policies.clone(),
+            min_filter_keys,
+            keys: Overlay::new(policies),
+        })
+    }
+
+    /// `None`: there are enough now.
+    fn with(mut self, key: &HashedKey) -> Option<Self> {
+        self.keys.insert(&self.policies, key);
+        (self.keys.keys() < self.min_filter_keys).then_some(self)
+    }
 }
 
 impl Rebuild {
@@ -194,16 +237,22 @@ impl Rebuild {
         let ours = shard_of(key.hash(), self.shards) == self.shard;
         if ours {
             self.builder.add(&key);
+            self.few = self.few.take().and_then(|few| few.with(&key));
         }
         ours
     }
 
     /// The long step: builds every policy's filter and re-checks every key in it.
     pub fn build(self) -> BuiltShard {
+        let (builder, few) = match self.few {
+            Some(few) => (CompositeBuilder::new(&few.policies), Some(few.keys)),
+            None => (self.builder, None),
+        };
         BuiltShard {
             shard: self.shard,
             ticket: self.ticket,
-            composite: self.builder.build(),
+            composite: builder.build(),
+            few,
         }
     }
 }
@@ -213,7 +262,9 @@ impl Rebuild {
 pub struct BuiltShard {
     shard: usize,
     ticket: Arc<()>,
+    /// Empty if there are few keys.
     composite: Composite,
+    few: Option<Overlay>,
 }
 
 /// What became of a rebuild.

@@ -10,7 +10,9 @@ use std::thread;
 
 use super::composite::check;
 use super::*;
+use settings::bloom_by_prefix;
 
+mod settings;
 mod versions;
 
 const CONTEXT: &[u8] = b"metrics.samples 6d1f";
@@ -119,6 +121,8 @@ fn all_policies() -> Vec<Policies> {
         vec![prefix(2)],
         vec![fuse(), prefix(1)],
         vec![prefix(2), bloom(Sizing::FalsePositiveRate(0.001)), fuse()],
+        vec![bloom_by_prefix(true)],
+        vec![fuse(), bloom_by_prefix(false)],
         vec![],
     ];
     sets.into_iter().map(Policies::from).collect()
@@ -172,7 +176,8 @@ fn no_key_is_missing_over_a_random_life() {
     for life in 0..64 * scale() {
         let mut policies = choices[life % choices.len()].clone();
         let shards = 1 + random.below(6);
-        let mut filter = TableFilter::new(policies.clone(), shards);
+        let few = random.below(30);
+        let mut filter = TableFilter::new(policies.clone(), shards).with_min_filter_keys(few);
         let mut live = BTreeSet::new();
         for step in 0..25 {
             match random.below(6) {
@@ -200,7 +205,7 @@ fn no_key_is_missing_over_a_random_life() {
                     }
                     let restored = TableFilter::decode(&bytes, CONTEXT, policies.clone(), shards);
                     assert_eq!(restored.damaged > 0, damaged);
-                    filter = restored.filter;
+                    filter = restored.filter.with_min_filter_keys(few);
                 }
             }
             assert_holds(&filter, &live, &format!("step {step} of {policies:?}"));

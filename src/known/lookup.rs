@@ -15,7 +15,6 @@ use tokio::time::timeout;
 use super::cache::Layouts;
 use super::slot::StoreSlot;
 use super::view::{Judged, SeenKey, Served};
-use crate::filter::Target;
 use crate::known::Watched;
 use crate::schema::names::PartitionKey;
 use crate::wide_row::layout::{Layout, LayoutId};
@@ -142,8 +141,7 @@ impl Lookup {
                 Some((Judged::InService(served), _)) => return Ok(Some(served)),
                 Some((Judged::NotInService, seen)) => {
                     if !seen.is_guarded() {
-                        let target = Target::key(id.key.bytes());
-                        watched.filter_metrics.count_false_positive(&target);
+                        watched.filter_metrics.count_false_positive();
                     }
                     return Ok(None);
                 }

@@ -25,6 +25,8 @@ pub mod snapshot;
 pub mod taken_out;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 pub mod validate;
 pub mod view;
 
@@ -240,6 +242,20 @@ impl Watched {
 
     pub fn split_id(&self, key: PartitionKey) -> SplitId {
         SplitId::new(self.name.clone(), key, self.shards)
+    }
+
+    /// `false` guarantees that none of these partitions is split or guarded, as far as the knowledge is fresh. If their
+    /// keys begin alike and a policy knows such prefixes, one look-up may settle the whole list.
+    pub fn might_any_be_split<'a, K>(&self, keys: K) -> bool
+    where
+        K: ExactSizeIterator<Item = &'a [u8]> + Clone,
+    {
+        let prefix = self.filter.snapshot().shared_prefix(keys.clone());
+        if prefix.is_some_and(|prefix| !self.might_be_split(&Target::prefix(prefix))) {
+            return false;
+        }
+        let mut keys = keys;
+        keys.any(|key| self.might_be_split(&Target::key(key)))
     }
 
     /// `false` guarantees that the partition is neither split nor guarded, as far as the knowledge is fresh.

@@ -83,6 +83,7 @@ impl Service {
         let following = Following {
             poll_interval: control.poll_interval,
             max_staleness: control.max_staleness,
+            min_filter_keys: control.min_filter_keys,
             snapshots: control.snapshot_directory.clone(),
             clock: Arc::new(BootClock),
             runtime: runtime.handle().clone(),

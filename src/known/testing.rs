@@ -9,7 +9,7 @@ use super::clock::BootClock;
 use super::freshness::Freshness;
 use super::slot::{StoreSlot, TableShards};
 use super::validate::{self, Validations};
-use crate::filter::{FusePolicy, Policies, TableFilter};
+use crate::filter::{TableFilter, spec};
 use crate::known::{Known, Watched};
 use crate::watched::WatchedTable;
 
@@ -33,7 +33,7 @@ pub(crate) fn watched(settings: WatchedTable) -> Arc<Watched> {
         Handle::current(),
         validate::Metrics::register(&settings.name.to_string()),
     );
-    let policies = Policies::from([Arc::new(FusePolicy) as _]);
+    let policies = spec::parse(&settings.filter).expect("a filter that is understood");
     let filter = TableFilter::new(policies, settings.shards as usize);
     let freshness = freshness(settings.shards as usize);
     let watched = Watched::new(settings, filter, freshness, validations);

@@ -85,9 +85,10 @@ fn tables_are_read_with_all_their_settings() {
         time_bucket_width = "1d"
         accept_limit = "0s"
         quiet_for = "90s"
-        filter = ["prefix(1)", "bloom(false_positive_rate = 0.01)"]
+        filter = ["prefix(1)", "bloom(false_positive_rate = 0.01, prefix = 2, whole_key_filtering = false)"]
         [[table]]
         name = "plant.reading"
+        filter = []
     "#;
     let config = load("tables.toml", toml, &[]).expect("right");
     let first = WatchedTable {
@@ -105,10 +106,13 @@ fn tables_are_read_with_all_their_settings() {
         quiet_for: Duration::from_secs(90),
         filter: vec![
             "prefix(1)".to_owned(),
-            "bloom(false_positive_rate = 0.01)".to_owned(),
+            "bloom(false_positive_rate = 0.01, prefix = 2, whole_key_filtering = false)".to_owned(),
         ],
     };
-    let second = WatchedTable::new(TableName::new("plant", "reading"));
+    let second = WatchedTable {
+        filter: Vec::new(),
+        ..WatchedTable::new(TableName::new("plant", "reading"))
+    };
     assert_eq!(config.tables, [first, second]);
 }
 
@@ -130,7 +134,7 @@ fn mistakes_of_all_tables_are_reported_at_once_with_their_entry() {
         [[table]]
         name = "b.c"
         target_bytes = "65MiB"
-        filter = []
+        filter = ["fuse8"]
         max_buckets = 4097
     "#;
     let found = mistakes(
@@ -151,7 +155,7 @@ fn mistakes_of_all_tables_are_reported_at_once_with_their_entry() {
         "table[3].quiet_for = \"1500ms\": expected whole seconds",
         "table[3].time_bucket_width = \"1d\": needs time_bucket_column",
         "table[4].max_buckets = 4097: expected a whole number from 1 to 4096",
-        "table[4].filter = []: no filter policy is given",
+        "table[4].filter = [\"fuse8\"]: `fuse8` is not a filter policy",
         "table[4].target_bytes = \"65MiB\": must not be more than wide_bytes, which is 64MiB",
         "NARROWS__TABEL__NAME: is not a setting; known names are",
         "NARROWS__TABLE__NAME: is not read: [[table]] entries come from the file only",
@@ -199,6 +203,10 @@ fn wrong_control_values_say_what_is_expected() {
         (
             "layout_cache_bytes = \"1KiB\"".to_owned(),
             "from 1MiB to 1024GiB",
+        ),
+        (
+            "min_filter_keys = 1025".to_owned(),
+            "control.min_filter_keys = 1025: expected a whole number from 0 to 1024",
         ),
         (
             format!("snapshot_directory = {scratch:?}"),
@@ -292,6 +300,7 @@ fn right_control_values_are_taken() {
     );
     assert!(!control.apply_schema && !control.enabled);
     assert_eq!(control.layout_cache_bytes, 1 << 20);
+    assert_eq!(control.min_filter_keys, 1000);
     assert_eq!(control.snapshot_directory.as_deref(), Some(directory));
     let left = std::fs::read_dir(directory).expect("exists").count();
     assert_eq!(left, 1, "the probe of the directory leaves nothing behind");

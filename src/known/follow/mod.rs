@@ -51,6 +51,8 @@ const SCHEMA_PAUSE: Duration = Duration::from_millis(20);
 pub struct Following {
     pub poll_interval: Duration,
     pub max_staleness: Duration,
+    /// A shard with fewer keys than this gets no filter; its keys are held exactly.
+    pub min_filter_keys: usize,
     /// Directory where filters are saved for the next start.
     pub snapshots: Option<std::path::PathBuf>,
     pub clock: Arc<dyn Clock>,
@@ -220,6 +222,7 @@ impl Follower {
     fn watched(&self, table: WatchedTable, stored: Option<TableFilter>) -> Watched {
         let shards = table.shards.min(SHARDS_MAX);
         let filter = stored.unwrap_or_else(|| TableFilter::new(policies(&table), shards as usize));
+        let filter = filter.with_min_filter_keys(self.following.min_filter_keys);
         let metrics = validate::Metrics::register(&table.name.to_string());
         let reader = TableShards {
             store: self.slot.clone(),

@@ -82,7 +82,7 @@ impl Keys {
 
     fn are_clear(&self, watched: &Watched) -> bool {
         match self {
-            Self::Known(keys) => !keys.iter().any(|key| might_be_guarded(watched, key)),
+            Self::Known(keys) => !watched.might_any_be_split(keys.iter().map(PartitionKey::bytes)),
             Self::Unknown | Self::NoSchema => watched.has_no_splits(),
             Self::Whole(_) => false,
         }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::answer::resumed;
 use super::read::{Asked, RequestRoom, SplitRead, Wanted};
 use super::reader::SplitReader;
-use crate::filter::Target;
 use crate::known::Watched;
 use crate::protocol::ProtocolError;
 use crate::protocol::header::{Header, flag};
@@ -184,8 +183,8 @@ fn wanted(
     let bound = Bound::new(&readable.select.markers, &parameters.values)?;
     let keys = readable.keys(&bound)?;
     let continues = parameters.paging_state.is_some();
-    let might = |key: &Key| watched.might_be_split(&Target::key(key.key.bytes()));
-    if !continues && !keys.iter().any(might) {
+    let asked = keys.iter().map(|key| key.key.bytes());
+    if !continues && !watched.might_any_be_split(asked) {
         return Ok(Standing::NotSplit(keys));
     }
     Ok(Standing::MaybeSplit(Box::new(Wanted {

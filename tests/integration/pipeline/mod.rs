@@ -12,6 +12,7 @@ mod differs;
 mod end_to_end;
 mod ends;
 mod expiry;
+mod filters;
 mod later_seconds;
 mod markers;
 mod planted;

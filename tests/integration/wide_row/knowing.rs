@@ -32,6 +32,7 @@ impl Knowing {
         let following = Following {
             poll_interval: Duration::from_millis(50),
             max_staleness: PATIENCE,
+            min_filter_keys: 1000,
             snapshots: None,
             clock: Arc::new(BootClock),
             runtime: Handle::current(),
