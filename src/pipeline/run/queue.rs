@@ -1,7 +1,7 @@
 //! The work to do: splits that have not reached their end, learnt from `wide_row` and nowhere else. Those furthest
 //! along come first, then those read most.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 
 use super::tally::Tally;
@@ -75,6 +75,26 @@ impl Queue {
             }
         }
         Ok(())
+    }
+
+    /// Forgets the shards that are no longer there, and returns the tables that had them.
+    pub(super) fn forget_shards(
+        &mut self,
+        is_there: impl Fn(&TableName, i32) -> bool,
+    ) -> BTreeSet<TableName> {
+        let gone = |(table, shard): &(TableName, i32)| !is_there(table, *shard);
+        let gone: BTreeSet<_> = self
+            .shards
+            .keys()
+            .filter(|key| gone(key))
+            .cloned()
+            .collect();
+        if !gone.is_empty() {
+            self.shards.retain(|shard, _| !gone.contains(shard));
+            self.waiting
+                .retain(|id, _| !gone.contains(&(id.table.clone(), id.shard)));
+        }
+        gone.into_iter().map(|(table, _)| table).collect()
     }
 
     fn learn(&mut self, table: &TableName, row: ChangedRow, shard: &ShardReading) {
@@ -302,6 +322,25 @@ mod tests {
         learn(&mut queue, row(1, State::Failed, 3000, Some(1)));
         queue.ended(&id, begun);
         assert_eq!(next(&queue), Some((1, State::Failed, 3)));
+    }
+
+    #[test]
+    fn shards_that_are_gone_take_their_work_and_their_numbers_along() {
+        let table = |name: &str| TableName::new("ks", name);
+        let mut queue = queue(vec![row(1, State::Copying, 1, None)]);
+        for (name, shard) in [("t", 4), ("t", 5), ("other", 4)] {
+            let shard = queue.shards.entry((table(name), shard)).or_default();
+            let key = PartitionKey::new([1]);
+            shard.tally.set(&key, State::Copying);
+        }
+        assert_eq!(queue.forget_shards(|_, _| true), BTreeSet::new());
+        assert_eq!(queue.count(&table("t"), State::Copying), 2);
+        // The table moves to other shards.
+        let gone = queue.forget_shards(|name, shard| *name != table("t") || shard == 5);
+        assert_eq!(gone, BTreeSet::from([table("t")]));
+        assert_eq!(queue.count(&table("t"), State::Copying), 1);
+        assert_eq!(next(&queue), None);
+        assert_eq!(queue.count(&table("other"), State::Copying), 1);
     }
 
     #[test]

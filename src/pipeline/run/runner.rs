@@ -55,6 +55,7 @@ impl Runner {
         let auditing = tokio::task::spawn_local(runner.clone().audit());
         let mut stop = runner.stop.clone();
         while !*stop.borrow() {
+            runner.forget(&mut queue);
             for watched in runner.known.tables() {
                 if let Err(error) = runner.follow(&mut queue, &watched).await {
                     tracing::debug!(%error, "could not read which splits need work, trying again");
@@ -78,8 +79,25 @@ impl Runner {
         }
     }
 
+    /// Forgets tables that are no longer watched, and shards that a table has moved away from.
+    fn forget(&self, queue: &mut Queue) {
+        let is_there = |table: &TableName, shard: i32| {
+            let watched = self.known.table(&table.keyspace, &table.table);
+            watched.is_some_and(|watched| {
+                u32::try_from(shard).is_ok_and(|shard| {
+                    // The numbers of shards begin with their count.
+                    (watched.shards()..2 * watched.shards()).contains(&shard)
+                })
+            })
+        };
+        for table in queue.forget_shards(is_there) {
+            self.metrics.splits(&table, queue);
+        }
+    }
+
+    /// Follows the table also while it is paused or in another mode, so that metrics tell what is there.
     async fn follow(&self, queue: &mut Queue, watched: &Watched) -> Result<(), StoreError> {
-        if !is_worked_on(watched) {
+        if !is_known(watched) {
             return Ok(());
         }
         let table = watched.name();
@@ -248,5 +266,9 @@ impl Runner {
 pub(super) fn is_worked_on(watched: &Watched) -> bool {
     let settings = watched.settings();
     let wanted = settings.mode == Mode::Serve && !settings.paused;
-    wanted && watched.freshness.is_loaded() && watched.is_seen()
+    wanted && is_known(watched)
+}
+
+fn is_known(watched: &Watched) -> bool {
+    watched.freshness.is_loaded() && watched.is_seen()
 }

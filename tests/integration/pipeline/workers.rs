@@ -1,5 +1,6 @@
 //! Several workers on the same partitions: each split is made once, also when one of them sleeps through its lease.
 
+use narrows::watched::Mode;
 use narrows::wide_row::state::State;
 
 use super::world::{
@@ -155,6 +156,49 @@ fn guards_wait_beside_the_one_split_that_is_worked_on() {
         let splits = worker.metric_sum("narrows_pipeline_splits", guarded);
         let since = worker.metric_sum("narrows_pipeline_oldest_seconds", guarded);
         (splits == 3 && since > 0).then_some(())
+    });
+}
+
+/// A table that is not worked on has splits all the same, and one that is no longer watched has none.
+#[test]
+fn the_number_of_splits_is_right_whether_they_are_worked_on_or_not() {
+    let cluster = single_cluster();
+    let mut world = World::create(&cluster, Codec::V4, 1, &[PLAIN]);
+    for key in 0..2 {
+        world.fill(key, 100);
+    }
+    let worker = world.splitter().worker().start();
+    let (control, ids) = (world.control(), [0, 1].map(|key| world.id(key)));
+    let splits = |state: &str| {
+        let label = format!("state=\"{state}\"");
+        worker.metric_sum("narrows_pipeline_splits", &label)
+    };
+    control.nominate(&ids[0]);
+    until_completed(&control, &ids[0]);
+    eventually("one is counted", || {
+        (splits("COMPLETED") == 1).then_some(())
+    });
+    for (is_paused, mode) in [(true, Mode::Serve), (false, Mode::Detect)] {
+        control.set_paused(&ids[0].table, is_paused);
+        control.set_mode(&ids[0].table, mode);
+        control.nominate(&ids[1]);
+        eventually("the new one is counted, too", || {
+            (splits("DETECTED") == 1 && splits("COMPLETED") == 1).then_some(())
+        });
+        control.set_paused(&ids[0].table, false);
+        control.set_mode(&ids[0].table, Mode::Serve);
+        let made = until_completed(&control, &ids[1]);
+        assert!(control.invalidate(&ids[1], made.standing.generation));
+        eventually("it is counted where it is", || {
+            (splits("INVALIDATED") == 1 && splits("DETECTED") == 0).then_some(())
+        });
+    }
+    world.direct.write(&[format!(
+        "DELETE FROM {}.watched_table WHERE catalog = 'watched' AND keyspace_name = '{}' AND table_name = 't' IF EXISTS",
+        world.control_keyspace.name, world.keyspace.name
+    )]);
+    eventually("none is left", || {
+        (splits("COMPLETED") == 0 && splits("INVALIDATED") == 0).then_some(())
     });
 }
 
