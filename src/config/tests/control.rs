@@ -23,6 +23,33 @@ fn documented_table_equals_the_defaults() {
     assert_eq!(config.tables, [WatchedTable::new(name)]);
 }
 
+/// Those that the comment before `filter` lists, each on a line of its own in front of two spaces.
+#[test]
+fn every_documented_filter_policy_is_understood() {
+    let text = include_str!("../../../docker/narrows.toml");
+    let policies = text.lines().filter_map(|line| {
+        let (policy, _) = line.strip_prefix("# #   ")?.split_once("  ")?;
+        Some(policy.to_owned())
+    });
+    let policies: Vec<String> = policies.collect();
+    assert_eq!(policies.len(), 5, "{policies:?}");
+    for (number, policy) in policies.iter().enumerate() {
+        let toml = format!("[[table]]\nname = \"a.b\"\nfilter = [\"{policy}\"]");
+        let config = load(&format!("policy-{number}.toml"), &toml, &[]).expect("right");
+        assert_eq!(config.tables[0].filter, [policy.as_str()]);
+    }
+    for setting in [
+        "fuse16",
+        "bits_per_key",
+        "prefix =",
+        "whole_key_filtering",
+        "prefix(",
+    ] {
+        assert!(policies.iter().any(|policy| policy.contains(setting)));
+    }
+    assert!(text.contains("false_positive_rate"));
+}
+
 #[test]
 fn documented_redis_equals_the_defaults() {
     let documented = load("documented-redis.toml", &documented("[redis]"), &[]).expect("right");
