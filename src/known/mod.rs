@@ -250,9 +250,12 @@ impl Watched {
     where
         K: ExactSizeIterator<Item = &'a [u8]> + Clone,
     {
-        let prefix = self.filter.snapshot().shared_prefix(keys.clone());
-        if prefix.is_some_and(|prefix| !self.might_be_split(&Target::prefix(prefix))) {
-            return false;
+        // Most requests have one key.
+        if keys.len() > 1 {
+            let prefix = self.filter.snapshot().shared_prefix(keys.clone());
+            if prefix.is_some_and(|prefix| !self.might_be_split(&Target::prefix(prefix))) {
+                return false;
+            }
         }
         let mut keys = keys;
         keys.any(|key| self.might_be_split(&Target::key(key)))
