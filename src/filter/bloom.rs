@@ -94,7 +94,7 @@ impl BloomPolicy {
         extractor: Arc<dyn PrefixExtractor>,
         whole_key_filtering: bool,
     ) -> Self {
-        // A filter without whole keys would say `false` about keys that it holds by their prefix.
+        // Asked for a whole key, a filter of prefixes would say `false` about a key that it holds.
         let whole_keys = match whole_key_filtering {
             true => "",
             false => ",whole_key_filtering=false",
