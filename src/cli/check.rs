@@ -1,5 +1,8 @@
 //! `narrows check`: reads the configuration and the files that it names, and lists every mistake or shows what would
-//! run; then connects to the cluster, checks its version, and shows what clients would see. Binds and changes nothing.
+//! run; then connects to the cluster, checks its version, looks for the watched tables, and shows what clients would
+//! see. Binds and changes nothing.
+
+mod watched;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -189,7 +192,11 @@ async fn probe(config: &Config) -> anyhow::Result<String> {
     for node in &cluster.nodes {
         supported(node)?;
     }
-    Ok(report(config, &cluster))
+    let tables = match config.control.enabled {
+        true => watched::look(&mut connection, &config.tables).await?,
+        false => String::new(),
+    };
+    Ok(report(config, &cluster) + &tables)
 }
 
 async fn connect(config: &Config, dialer: &Dialer) -> Result<Connection, UpstreamError> {

@@ -82,6 +82,7 @@ fn settings(section: &mut Section<'_>, name: TableName) -> WatchedTable {
 
 fn times(section: &mut Section<'_>, table: &mut WatchedTable) {
     table.time_bucket_column = section.optional("time_bucket_column", values::text);
+    table.time_bucket_unit = section.optional("time_bucket_unit", values::bucket_unit);
     let span = || values::whole_seconds(SPAN_MIN..=SPAN_MAX);
     table.time_bucket_width = section.optional("time_bucket_width", span());
     table.accept_limit = section.optional(
@@ -89,10 +90,20 @@ fn times(section: &mut Section<'_>, table: &mut WatchedTable) {
         values::whole_seconds(Duration::ZERO..=SPAN_MAX),
     );
     section.set("quiet_for", &mut table.quiet_for, span());
-    if section.has("time_bucket_width") && !section.has("time_bucket_column") {
-        section.mistake(
-            "time_bucket_width",
-            "needs time_bucket_column: the partition key column that is a time",
-        );
+    let needed = |name: &str| match name {
+        "time_bucket_column" => "the partition key column that is a time",
+        "time_bucket_width" => "how much time one partition covers",
+        _ => "how long after its end a time bucket is still written",
+    };
+    let together = ["time_bucket_column", "time_bucket_width", "accept_limit"];
+    for name in together.into_iter().chain(["time_bucket_unit"]) {
+        let missing = together.into_iter().find(|other| !section.has(other));
+        if let Some(missing) = missing.filter(|_| section.has(name)) {
+            let problem = format!(
+                "has no effect without {missing}, which says {}",
+                needed(missing)
+            );
+            section.mistake(name, problem);
+        }
     }
 }

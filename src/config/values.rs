@@ -12,7 +12,7 @@ use crate::filter::spec;
 use crate::schema::names::TableName;
 use crate::schema::replication::Replication;
 use crate::statement::lexer::{Lexer, Token};
-use crate::watched::{LateWrites, Mode, SHARDS_MAX};
+use crate::watched::{BucketUnit, LateWrites, Mode, SHARDS_MAX};
 
 use tracing_subscriber::EnvFilter;
 
@@ -355,6 +355,13 @@ pub(super) fn late_writes(setting: &Setting) -> Checked<LateWrites> {
         .text()
         .and_then(LateWrites::parse)
         .ok_or_else(|| one_of(words))
+}
+
+pub(super) fn bucket_unit(setting: &Setting) -> Checked<BucketUnit> {
+    setting
+        .text()
+        .and_then(BucketUnit::parse)
+        .ok_or_else(|| one_of(BucketUnit::ALL.map(BucketUnit::as_str)))
 }
 
 /// The number of shards of a watched table.

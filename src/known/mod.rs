@@ -179,8 +179,11 @@ impl Watched {
         }
         // An equal schema keeps its `Arc`, so that what was derived from it stays valid.
         if self.schema.load().as_deref() != schema.as_deref() {
-            if schema.is_some() {
-                self.key_schema.store(schema.clone());
+            if let Some(schema) = schema {
+                self.key_schema.store(Some(schema.clone()));
+                if let Some(why) = self.settings().inert_limit(schema) {
+                    tracing::warn!(table = %self.name(), %why, "accept_limit has no effect");
+                }
             }
             self.schema.store(schema.clone());
         }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::schema::names::TableName;
-use crate::watched::{LateWrites, Mode};
+use crate::watched::{BucketUnit, LateWrites, Mode};
 
 /// The block of the documented file that begins with this commented header, uncommented by one level.
 fn documented(header: &str) -> String {
@@ -109,6 +109,7 @@ fn tables_are_read_with_all_their_settings() {
         max_buckets = 4096
         shards = 1
         time_bucket_column = "day"
+        time_bucket_unit = "days"
         time_bucket_width = "1d"
         accept_limit = "0s"
         quiet_for = "90s"
@@ -128,6 +129,7 @@ fn tables_are_read_with_all_their_settings() {
         max_buckets: 4096,
         shards: 1,
         time_bucket_column: Some("day".to_owned()),
+        time_bucket_unit: Some(BucketUnit::Days),
         time_bucket_width: Some(Duration::from_secs(86_400)),
         accept_limit: Some(Duration::ZERO),
         quiet_for: Duration::from_secs(90),
@@ -180,7 +182,7 @@ fn mistakes_of_all_tables_are_reported_at_once_with_their_entry() {
         "table[3].late_writes = \"mirror\": expected one of \"invalidate\", \"reject\"",
         "table[3].shards = 0: expected a whole number from 1 to 4096",
         "table[3].quiet_for = \"1500ms\": expected whole seconds",
-        "table[3].time_bucket_width = \"1d\": needs time_bucket_column",
+        "table[3].time_bucket_width = \"1d\": has no effect without time_bucket_column",
         "table[4].max_buckets = 4097: expected a whole number from 1 to 4096",
         "table[4].filter = [\"fuse8\"]: `fuse8` is not a filter policy",
         "table[4].target_bytes = \"65MiB\": must not be more than wide_bytes, which is 64MiB",
@@ -192,6 +194,46 @@ fn mistakes_of_all_tables_are_reported_at_once_with_their_entry() {
     for (line, start) in found.iter().zip(expect_start) {
         assert!(line.starts_with(start), "{line}\nexpected {start}");
     }
+}
+
+#[test]
+fn settings_of_a_time_bucket_that_have_no_effect_are_refused_with_the_reason() {
+    let [column, width, limit, unit] = [
+        "time_bucket_column = \"day\"",
+        "time_bucket_width = \"1d\"",
+        "accept_limit = \"1h\"",
+        "time_bucket_unit = \"days\"",
+    ];
+    let column_is_missing = "has no effect without time_bucket_column, which says";
+    for (index, (settings, expected)) in [
+        (vec![limit], vec![column_is_missing]),
+        (vec![width, limit], vec![column_is_missing; 2]),
+        (vec![unit], vec![column_is_missing]),
+        (
+            vec![column],
+            vec!["has no effect without time_bucket_width"],
+        ),
+        (
+            vec![column, width],
+            vec!["has no effect without accept_limit"; 2],
+        ),
+        (vec![column, width, limit], vec![]),
+        (vec![column, width, limit, unit], vec![]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let toml = format!("[[table]]\nname = \"a.b\"\n{}", settings.join("\n"));
+        let found = load(&format!("inert-{index}.toml"), &toml, &[]).err();
+        let found = found.unwrap_or_default();
+        assert_eq!(found.len(), expected.len(), "{toml}: {found:#?}");
+        for (line, part) in found.iter().zip(expected) {
+            assert!(line.contains(part), "{toml}: {line}");
+        }
+    }
+    let toml = format!("[[table]]\nname = \"a.b\"\n{column}\n{width}\n{limit}");
+    let wrong = format!("{toml}\ntime_bucket_unit = \"weeks\"");
+    assert_one_mistake(&wrong, "expected one of \"milliseconds\", \"seconds\"");
 }
 
 #[test]

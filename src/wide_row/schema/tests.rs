@@ -131,7 +131,7 @@ fn columns_are_read_in_the_words_of_system_schema() {
     );
     assert_eq!(table(&mut made, of).columns.len(), 27);
     assert_eq!(table(&mut made, of).read_repair, "NONE");
-    assert_eq!(table(&mut made, "watched_table").columns.len(), 19);
+    assert_eq!(table(&mut made, "watched_table").columns.len(), 20);
     assert_eq!(table(&mut made, "wide_row_layout").columns.len(), 16);
     assert_eq!(table(&mut made, "split_table").columns.len(), 7);
     assert_eq!(table(&mut made, "fleet").columns.len(), 2);

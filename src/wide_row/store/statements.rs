@@ -60,13 +60,15 @@ const PARTS: [(&str, &str); 8] = [
     (
         "{watched}",
         "mode, late_writes, wide_bytes, target_bytes, max_buckets, shards, time_bucket_column, \
-         time_bucket_width_seconds, accept_limit_seconds, quiet_for_seconds, filter",
+         time_bucket_width_seconds, accept_limit_seconds, quiet_for_seconds, filter{, unit}",
     ),
 ];
 
 /// The placeholders for columns that an earlier schema lacks, and what replaces them if all such columns exist. Without
 /// them the statements say nothing of these columns.
-const LATER_PARTS: [(&str, &str); 4] = [
+const LATER_PARTS: [(&str, &str); 6] = [
+    ("{, unit}", ", time_bucket_unit"),
+    ("{, ?}", ", ?"),
     ("{, sealed}", ", seal, sealed_generation"),
     ("{, found_by}", ", found_by"),
     ("{, found_by = ?}", ", found_by = ?"),
@@ -173,7 +175,7 @@ statements! {
     read_watched: versions("SELECT keyspace_name, table_name, row_version, {watched}, paused, seen_table_id, seen_columns, \
         seen_truncations FROM {keyspace}.watched_table WHERE catalog = 'watched'");
     watch: lwt("INSERT INTO {keyspace}.watched_table (catalog, keyspace_name, table_name, {watched}) VALUES \
-        ('watched', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS");
+        ('watched', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?{, ?}) IF NOT EXISTS");
     set_seen: lwt("UPDATE {keyspace}.watched_table SET row_version = ?, seen_table_id = ?, seen_columns = ?, \
         seen_truncations = ? WHERE catalog = 'watched' AND keyspace_name = ? AND table_name = ? IF \
         row_version = ?");

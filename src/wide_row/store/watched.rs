@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use scylla::DeserializeRow;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlTimestamp;
 use uuid::Uuid;
 
 use super::cas::{Values, answered, bind, send};
+use super::columns::row_with_later_columns;
 use super::{ChangedRow, Store, StoreError, not_understood};
 use crate::schema::names::TableName;
-use crate::watched::{LateWrites, Mode, WatchedTable};
+use crate::watched::{BucketUnit, LateWrites, Mode, WatchedTable};
 use crate::wide_row::names::Version;
 use crate::wide_row::state::RETIRED;
 
@@ -40,9 +40,16 @@ impl Store {
         let statement = self.nearby(&self.statements.read_watched);
         let result = self.session.execute_unpaged(&statement, ()).await?;
         let rows = result.into_rows_result().map_err(not_understood)?;
-        let rows = rows.rows::<Row>().map_err(not_understood)?;
-        rows.map(|row| Ok(row.map_err(not_understood)?.into()))
-            .collect()
+        let watched = |row: Row| WatchedRow::from(row);
+        if self.statements.later.is_some() {
+            let rows = rows.rows::<Row>().map_err(not_understood)?;
+            return rows
+                .map(|row| row.map(watched).map_err(not_understood))
+                .collect();
+        }
+        let rows = rows.rows::<EarlierRow>().map_err(not_understood)?;
+        let rows = rows.map(|row| row.map(Row::from).map(watched));
+        rows.map(|row| row.map_err(not_understood)).collect()
     }
 
     /// Begins to watch a table. If it is watched already, the stored settings stay.
@@ -50,7 +57,7 @@ impl Store {
         let seconds = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
         let bytes = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         let int = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
-        let values = bind![
+        let mut values = bind![
             table.name.keyspace.clone(),
             table.name.table.clone(),
             table.mode.as_str(),
@@ -65,6 +72,9 @@ impl Store {
             seconds(table.quiet_for),
             table.filter.clone(),
         ];
+        if self.statements.later.is_some() {
+            values.extend(bind![table.time_bucket_unit.map(BucketUnit::as_str)]);
+        }
         send(&self.session, &self.statements.watch, values).await?;
         Ok(())
     }
@@ -226,8 +236,8 @@ impl WatchedRow {
     }
 }
 
-#[derive(DeserializeRow)]
-struct Row {
+row_with_later_columns! {
+struct Row, EarlierRow {
     keyspace_name: String,
     table_name: String,
     row_version: Option<i64>,
@@ -246,6 +256,10 @@ struct Row {
     seen_table_id: Option<Uuid>,
     seen_columns: Option<i64>,
     seen_truncations: Option<BTreeMap<Uuid, CqlTimestamp>>,
+}
+later {
+    time_bucket_unit: Option<String>,
+}
 }
 
 impl From<Row> for WatchedRow {
@@ -292,6 +306,7 @@ impl From<Row> for WatchedRow {
                 max_buckets: count(row.max_buckets, default.max_buckets),
                 shards: count(row.shards, default.shards),
                 time_bucket_column: row.time_bucket_column,
+                time_bucket_unit: row.time_bucket_unit.as_deref().and_then(BucketUnit::parse),
                 time_bucket_width: duration(row.time_bucket_width_seconds),
                 accept_limit: duration(row.accept_limit_seconds),
                 quiet_for: duration(row.quiet_for_seconds).unwrap_or(default.quiet_for),
