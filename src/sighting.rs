@@ -16,6 +16,8 @@ pub(super) const DROPPED_TOTAL: &str = "narrows_detect_sightings_dropped_total";
 
 /// A read that takes this long or longer is worth a look. By default, Cassandra logs queries as slow at half of this.
 pub const SLOW: Duration = Duration::from_secs(1);
+/// A read that condenses what it reads is worth a look from here on: Cassandra's default for slow queries.
+pub const LONG: Duration = Duration::from_millis(500);
 /// Maximum number of sightings in the queue.
 pub const WAITING_MAX: usize = 4096;
 /// Maximum size of all keys in the queue.
@@ -50,6 +52,8 @@ pub struct SeenPage {
     pub rows: u64,
     /// From the request to the beginning of the reply.
     pub latency: Duration,
+    /// It aggregates or filters: it may have read far more than it returned.
+    pub condenses: bool,
 }
 
 /// What upstream warned about.

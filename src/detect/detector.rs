@@ -2,12 +2,13 @@
 
 use std::time::Instant;
 
+use super::Event;
 use super::fingerprint::PartitionFingerprint;
 use super::reads::WideReads;
 use super::scans::Scans;
-use super::suspects::Suspects;
-use super::{Event, Reason};
-use crate::sighting::{Failure, SLOW, Seen, SeenPage, Sighting, Top, Warning};
+use super::suspects::{Suspects, Turns};
+use crate::sighting::{Failure, LONG, SLOW, Seen, SeenPage, Sighting, Top, Warning};
+use crate::wide_row::found_by::FoundBy;
 
 /// Cassandra's default `tombstone_failure_threshold`: a read of more tombstones fails.
 pub(super) const TOMBSTONES_MANY: u64 = 100_000;
@@ -23,6 +24,10 @@ pub struct TableFacts {
 pub struct Detector {
     scans: Scans,
     suspects: Suspects,
+    /// The partitions with tombstone warnings.
+    warned: Suspects,
+    /// The tables whose long reads count, one a minute.
+    long_turns: Turns,
     reads: WideReads,
 }
 
@@ -30,9 +35,15 @@ pub struct Detector {
 enum Says {
     Nothing,
     /// The partition is wide.
-    Wide(Reason, Option<u64>),
+    Wide(FoundBy, Option<u64>),
     /// The partition may be wide, or something else is wrong.
-    Perhaps(Reason),
+    Perhaps(FoundBy),
+    /// The partition has many tombstones, and matters if it is read again.
+    IfRead(FoundBy),
+    /// Much of the partition was read, or the cluster is slow.
+    Much {
+        is_slow: bool,
+    },
 }
 
 impl Detector {
@@ -40,6 +51,8 @@ impl Detector {
         Self {
             scans: Scans::new(),
             suspects: Suspects::new(),
+            warned: Suspects::new(),
+            long_turns: Turns::new(),
             reads,
         }
     }
@@ -63,11 +76,24 @@ impl Detector {
             Says::Nothing => return None,
             Says::Wide(reason, bytes) => (reason, bytes),
             Says::Perhaps(reason) => {
-                let (table, well) = (&sighting.table, facts.answers);
-                if !self.suspects.add(table, partition, well, now) {
-                    return None;
+                let well = Some(facts.answers);
+                let counts = self.suspects.add(&sighting.table, partition, well, now);
+                (counts.then_some(reason)?, None)
+            }
+            Says::IfRead(reason) => {
+                let counts = self.warned.add(&sighting.table, partition, None, now);
+                (counts.then_some(reason)?, None)
+            }
+            Says::Much { is_slow } => {
+                let well = Some(facts.answers);
+                let table = &sighting.table;
+                let recurs = is_slow && self.suspects.add(table, partition, well, now);
+                let is_news = || !self.reads.is_reported(partition, FoundBy::Long, now);
+                match recurs {
+                    true => (FoundBy::Slow, None),
+                    false if is_news() && self.long_turns.take(table, now) => (FoundBy::Long, None),
+                    false => return None,
                 }
-                (reason, None)
             }
         };
         let event = || Event {
@@ -76,7 +102,7 @@ impl Detector {
             bytes,
             reason,
         };
-        self.reads.report(partition, now).then(event)
+        self.reads.report(partition, reason, now).then(event)
     }
 
     fn page(
@@ -88,9 +114,13 @@ impl Detector {
     ) -> Says {
         let bytes = self.scans.add(partition, page, now);
         if bytes >= facts.wide_bytes {
-            Says::Wide(Reason::Size, Some(bytes))
+            Says::Wide(FoundBy::Size, Some(bytes))
+        } else if page.condenses && page.latency >= LONG {
+            Says::Much {
+                is_slow: page.latency >= SLOW,
+            }
         } else if page.latency >= SLOW {
-            Says::Perhaps(Reason::Slow)
+            Says::Perhaps(FoundBy::Slow)
         } else {
             Says::Nothing
         }
@@ -108,24 +138,24 @@ fn is_first_of_a_read(what: &Seen) -> bool {
 
 fn of_warning(warning: Warning) -> Says {
     match warning {
-        Warning::ReadSize | Warning::RowIndex => Says::Wide(Reason::Warning, None),
-        Warning::Tombstones => Says::Perhaps(Reason::Tombstones),
+        Warning::ReadSize | Warning::RowIndex => Says::Wide(FoundBy::Warning, None),
+        Warning::Tombstones => Says::IfRead(FoundBy::Tombstones),
     }
 }
 
 fn of_failure(failure: Failure) -> Says {
     match failure {
-        Failure::TombstoneOverload => Says::Wide(Reason::Tombstones, None),
-        Failure::TooLarge => Says::Wide(Reason::TooLarge, None),
-        Failure::Timeout => Says::Perhaps(Reason::Timeouts),
-        Failure::ReadFailure => Says::Perhaps(Reason::Failures),
+        Failure::TombstoneOverload => Says::Wide(FoundBy::Tombstones, None),
+        Failure::TooLarge => Says::Wide(FoundBy::TooLarge, None),
+        Failure::Timeout => Says::Perhaps(FoundBy::Timeouts),
+        Failure::ReadFailure => Says::Perhaps(FoundBy::Failures),
     }
 }
 
 fn of_top(top: Top, facts: TableFacts) -> Says {
     match top {
-        Top::Bytes(bytes) if bytes >= facts.wide_bytes => Says::Wide(Reason::Size, Some(bytes)),
-        Top::Tombstones(TOMBSTONES_MANY..) => Says::Wide(Reason::Tombstones, None),
+        Top::Bytes(bytes) if bytes >= facts.wide_bytes => Says::Wide(FoundBy::Size, Some(bytes)),
+        Top::Tombstones(TOMBSTONES_MANY..) => Says::Wide(FoundBy::Tombstones, None),
         Top::Bytes(_) | Top::Tombstones(_) => Says::Nothing,
     }
 }

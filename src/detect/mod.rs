@@ -8,14 +8,19 @@
 //!   smaller, never larger.
 //! - *Read-size and row-index warnings, failures because of size or too many tombstones*: one is enough, because
 //!   upstream itself says what is wrong.
-//! - *Timeouts, other failures, slow answers, tombstone warnings* can have other causes, above all a node that is down.
-//!   They count when a partition had three of them within ten minutes, at least ten seconds apart, and the table
-//!   meanwhile answered at least ten reads well, plus ten for each sign of another partition.
+//! - *Tombstone warnings* count when a partition had three of them within ten minutes, at least ten seconds apart: one
+//!   read may cross a few tombstones on its way.
+//! - *Timeouts, other failures, slow answers* can have other causes, above all a node that is down. They count like
+//!   tombstone warnings, but only if the table meanwhile answered at least ten reads well, plus ten for each sign of
+//!   another partition.
+//! - *An aggregate or a filter that takes half a second or more* reads much and returns little, so no page tells its
+//!   size. One is enough, but only one a minute for each table: when a whole cluster is slow, all of them are.
 //! - *A node's list* in `system.top_partitions`: the partition has `wide_bytes` or more, or so many tombstones that
 //!   reads fail by default.
-//! - A partition that was reported is not reported again within the hour.
+//! - A partition that was reported is not reported again within the hour, unless it was taken for wide before and now
+//!   turns out to hurt.
 //!
-//! An event only nominates a partition: `plan` reads all of it and decides whether it is wide.
+//! An event only nominates a partition: `plan` reads all of it, and judges it by the event's reason.
 
 mod detector;
 mod fingerprint;
@@ -39,6 +44,7 @@ use crate::schema::names::{PartitionKey, TableName};
 use crate::sighting::Receiver;
 use crate::upstream::ring::token;
 use crate::watched::Mode;
+use crate::wide_row::found_by::FoundBy;
 use metrics::Metrics;
 
 /// A partition that seems to be wide.
@@ -48,45 +54,7 @@ pub struct Event {
     pub key: PartitionKey,
     /// How much the scan had read, or the size that a node lists. `None`: the reason is not its size.
     pub bytes: Option<u64>,
-    pub reason: Reason,
-}
-
-/// Why a partition seems to be wide.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    Size,
-    /// Upstream warned of its size.
-    Warning,
-    Tombstones,
-    /// Upstream refused to read that much.
-    TooLarge,
-    Timeouts,
-    Failures,
-    Slow,
-}
-
-impl Reason {
-    pub const ALL: [Self; 7] = [
-        Self::Size,
-        Self::Warning,
-        Self::Tombstones,
-        Self::TooLarge,
-        Self::Timeouts,
-        Self::Failures,
-        Self::Slow,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Size => "size",
-            Self::Warning => "warning",
-            Self::Tombstones => "tombstones",
-            Self::TooLarge => "too_large",
-            Self::Timeouts => "timeouts",
-            Self::Failures => "failures",
-            Self::Slow => "slow",
-        }
-    }
+    pub reason: FoundBy,
 }
 
 /// Runs until no sender of sightings is left. Events are logged and counted in every mode but `off`, and go to the sink

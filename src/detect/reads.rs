@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::fingerprint::PartitionFingerprint;
 use super::recent::Recent;
 use crate::schema::names::{PartitionKey, TableName};
+use crate::wide_row::found_by::FoundBy;
 
 const REPORTED_MAX: usize = 10_000;
 /// After this time a partition that is still found wide is reported again: an earlier attempt may have failed.
@@ -17,7 +18,16 @@ pub struct WideReads(Arc<Mutex<Recent<PartitionFingerprint, Reported>>>);
 
 struct Reported {
     at: Option<Instant>,
+    by: FoundBy,
     reads: u64,
+}
+
+impl Reported {
+    /// Whether the same was said lately. That it hurts is news about a partition that was only taken for wide.
+    fn is_recent(&self, by: FoundBy, now: Instant) -> bool {
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < REPORT_AGAIN;
+        self.at.is_some_and(is_recent) && (by.is_size() || !self.by.is_size())
+    }
 }
 
 impl Default for WideReads {
@@ -48,17 +58,33 @@ impl WideReads {
         }
     }
 
+    /// Whether the partition was reported less than an hour ago.
+    pub(super) fn is_reported(
+        &self,
+        partition: PartitionFingerprint,
+        by: FoundBy,
+        now: Instant,
+    ) -> bool {
+        let reported = self.lock();
+        let known = reported.get(&partition);
+        known.is_some_and(|known| known.is_recent(by, now))
+    }
+
     /// Marks the partition as reported. `false`: it was reported less than an hour ago.
-    pub(super) fn report(&self, partition: PartitionFingerprint, now: Instant) -> bool {
+    pub(super) fn report(
+        &self,
+        partition: PartitionFingerprint,
+        by: FoundBy,
+        now: Instant,
+    ) -> bool {
         let mut reported = self.lock();
         let known = reported.get(&partition);
-        let is_recent = |at: Instant| now.saturating_duration_since(at) < REPORT_AGAIN;
-        if known.and_then(|known| known.at).is_some_and(is_recent) {
+        if known.is_some_and(|known| known.is_recent(by, now)) {
             return false;
         }
         let reads = known.map_or(1, |known| known.reads.div_ceil(2));
         let at = Some(now);
-        reported.put(partition, Reported { at, reads }, now);
+        reported.put(partition, Reported { at, by, reads }, now);
         true
     }
 

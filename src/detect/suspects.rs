@@ -1,5 +1,5 @@
-//! Partitions with signs that may have other causes than their width. Signs say something about a partition only if
-//! they recur while reads of the rest of the table go well.
+//! Partitions with signs that say something only if they recur. Those that may have other causes than the partition
+//! must recur while reads of the rest of the table go well.
 
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,8 @@ const MEMORY: Duration = Duration::from_secs(600);
 const WELL_PER_SIGN: u64 = 10;
 const SUSPECTS_MAX: usize = 10_000;
 const TABLES_MAX: usize = 4_096;
+/// A table has a turn this often.
+pub(super) const TURN_EVERY: Duration = Duration::from_secs(60);
 
 pub(super) struct Suspects {
     partitions: Recent<PartitionFingerprint, Suspect>,
@@ -42,12 +44,13 @@ impl Suspects {
         }
     }
 
-    /// Whether this sign makes the partition one to report. `well`: how many reads of the table have gone well so far.
+    /// Whether this sign makes the partition one to report. `well`: how many reads of the table have gone well so far;
+    /// `None` if the sign has no other cause.
     pub(super) fn add(
         &mut self,
         table: &TableName,
         partition: PartitionFingerprint,
-        well: u64,
+        well: Option<u64>,
         now: Instant,
     ) -> bool {
         self.partitions.expire(MEMORY, now);
@@ -57,7 +60,7 @@ impl Suspects {
                 signs: 1,
                 last: now,
                 own_signs: 1,
-                well_before: well,
+                well_before: well.unwrap_or(0),
                 signs_before,
             };
             self.partitions.put(partition, suspect, now);
@@ -74,9 +77,10 @@ impl Suspects {
         }
         let signs = (signs_before + 1).saturating_sub(suspect.signs_before);
         let others = signs.saturating_sub(suspect.own_signs);
-        let well = well.saturating_sub(suspect.well_before);
+        let well_before = suspect.well_before;
         self.partitions.remove(&partition);
-        well >= WELL_PER_SIGN.saturating_mul(others.saturating_add(1))
+        let wanted = WELL_PER_SIGN.saturating_mul(others.saturating_add(1));
+        well.is_none_or(|well| well.saturating_sub(well_before) >= wanted)
     }
 
     /// How many signs the table had before this one.
@@ -85,5 +89,25 @@ impl Suspects {
         let before = self.tables.get(&table).copied().unwrap_or(0);
         self.tables.put(table, before + 1, now);
         before
+    }
+}
+
+/// Lets each table do something once in a while.
+pub(super) struct Turns(Recent<u64, ()>);
+
+impl Turns {
+    pub(super) fn new() -> Self {
+        Self(Recent::new(TABLES_MAX))
+    }
+
+    /// Whether it is the table's turn.
+    pub(super) fn take(&mut self, table: &TableName, now: Instant) -> bool {
+        self.0.expire(TURN_EVERY, now);
+        let table = table_fingerprint(table);
+        let is_free = self.0.get(&table).is_none();
+        if is_free {
+            self.0.put(table, (), now);
+        }
+        is_free
     }
 }

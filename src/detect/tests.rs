@@ -8,9 +8,9 @@ use std::time::Duration;
 use super::detector::TOMBSTONES_MANY;
 use super::reads::REPORT_AGAIN;
 use super::scans::SCANS_MAX;
-use super::suspects::APART;
+use super::suspects::{APART, TURN_EVERY};
 use super::*;
-use crate::sighting::{Failure, SLOW, Seen, SeenPage, Sighting, Top, Warning};
+use crate::sighting::{Failure, LONG, SLOW, Seen, SeenPage, Sighting, Top, Warning};
 
 const WIDE: u64 = 1_000;
 
@@ -82,14 +82,15 @@ fn page(from: Option<u64>, to: Option<u64>, bytes: u64, latency: Duration) -> Se
         bytes,
         rows: 1,
         latency,
+        condenses: false,
     })
 }
 
 fn size(key: u64, bytes: u64) -> Option<Event> {
-    event(key, Some(bytes), Reason::Size)
+    event(key, Some(bytes), FoundBy::Size)
 }
 
-fn event(key: u64, bytes: Option<u64>, reason: Reason) -> Option<Event> {
+fn event(key: u64, bytes: Option<u64>, reason: FoundBy) -> Option<Event> {
     Some(Event {
         table: table(),
         key: partition(key),
@@ -276,11 +277,11 @@ fn what_upstream_says_itself_counts_at_once() {
     for (what, reason) in [
         (
             Seen::Failure(Failure::TombstoneOverload),
-            Reason::Tombstones,
+            FoundBy::Tombstones,
         ),
-        (Seen::Failure(Failure::TooLarge), Reason::TooLarge),
-        (Seen::Warning(Warning::ReadSize), Reason::Warning),
-        (Seen::Warning(Warning::RowIndex), Reason::Warning),
+        (Seen::Failure(Failure::TooLarge), FoundBy::TooLarge),
+        (Seen::Warning(Warning::ReadSize), FoundBy::Warning),
+        (Seen::Warning(Warning::RowIndex), FoundBy::Warning),
     ] {
         let mut world = World::new();
         assert_eq!(world.see(1, what), event(1, None, reason));
@@ -289,12 +290,11 @@ fn what_upstream_says_itself_counts_at_once() {
 }
 
 /// Signs with other causes, each with the reason it would have.
-fn signs() -> [(Seen, Reason); 4] {
+fn signs() -> [(Seen, FoundBy); 3] {
     [
-        (Seen::Failure(Failure::Timeout), Reason::Timeouts),
-        (Seen::Failure(Failure::ReadFailure), Reason::Failures),
-        (Seen::Warning(Warning::Tombstones), Reason::Tombstones),
-        (page(None, None, 1, SLOW), Reason::Slow),
+        (Seen::Failure(Failure::Timeout), FoundBy::Timeouts),
+        (Seen::Failure(Failure::ReadFailure), FoundBy::Failures),
+        (page(None, None, 1, SLOW), FoundBy::Slow),
     ]
 }
 
@@ -354,6 +354,63 @@ fn trouble_of_many_partitions_says_nothing_about_each() {
 }
 
 #[test]
+fn tombstone_warnings_count_whatever_the_rest_of_the_table_does() {
+    let warning = Seen::Warning(Warning::Tombstones);
+    let mut world = World::new();
+    // Nobody reads anything else, or all other reads have trouble.
+    for other in [2, 3] {
+        world.signs(other, Seen::Failure(Failure::Timeout), 2, 0);
+    }
+    assert_eq!(world.signs(1, warning, 2, 0), []);
+    let events = world.signs(1, warning, 1, 0);
+    assert_eq!(
+        events.into_iter().next(),
+        event(1, None, FoundBy::Tombstones)
+    );
+    let mut world = World::new();
+    for _ in 0..100 {
+        assert_eq!(world.see(1, warning), None, "one scan, not three");
+    }
+    world.now += Duration::from_secs(600);
+    assert_eq!(world.signs(1, warning, 2, 100), [], "long ago");
+}
+
+fn long(latency: Duration) -> Seen {
+    let Seen::Page(page) = page(None, None, 20, latency) else {
+        panic!("a page");
+    };
+    let condenses = true;
+    Seen::Page(SeenPage { condenses, ..page })
+}
+
+#[test]
+fn one_long_aggregate_counts_and_one_a_minute_of_a_table() {
+    let mut world = World::new();
+    assert_eq!(world.see(1, long(LONG - Duration::from_millis(1))), None);
+    assert_eq!(world.see(1, page(None, None, 20, LONG)), None, "reads rows");
+    assert_eq!(world.see(1, long(LONG)), event(1, None, FoundBy::Long));
+    assert_eq!(world.see(2, long(LONG)), None, "the cluster may be slow");
+    world.now += TURN_EVERY;
+    // What was told already takes no turn.
+    assert_eq!(world.see(1, long(LONG)), None);
+    assert_eq!(world.see(2, long(LONG)), event(2, None, FoundBy::Long));
+}
+
+#[test]
+fn an_aggregate_that_is_slow_again_and_again_hurts() {
+    let mut world = World::new();
+    let events = world.signs(1, long(SLOW), 3, 100);
+    let reasons: Vec<FoundBy> = events.iter().map(|event| event.reason).collect();
+    assert_eq!(reasons, [FoundBy::Long, FoundBy::Slow]);
+    assert_eq!(world.signs(1, long(SLOW), 3, 100), [], "told already");
+    assert_eq!(
+        world.page(1, (None, None), WIDE),
+        None,
+        "no worse than that"
+    );
+}
+
+#[test]
 fn what_a_node_lists_as_wide_is_believed_once() {
     let mut world = World::new();
     let (bytes, many) = (Seen::Top(Top::Bytes(WIDE)), TOMBSTONES_MANY);
@@ -367,7 +424,7 @@ fn what_a_node_lists_as_wide_is_believed_once() {
     assert_eq!(world.see(3, Seen::Top(Top::Tombstones(many - 1))), None);
     let found = world.see(3, Seen::Top(Top::Tombstones(many)));
     let found = found.map(|event| (event.reason, event.bytes));
-    assert_eq!(found, Some((Reason::Tombstones, None)));
+    assert_eq!(found, Some((FoundBy::Tombstones, None)));
     assert_eq!(
         world.reads.reads(&table(), &partition(1)),
         1,

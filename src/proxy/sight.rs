@@ -2,7 +2,7 @@
 //!
 //! A reply passes byte for byte and is never held. The session reads its head (flags, warnings, paging state, number of
 //! rows) as it goes by; it decompresses only the head of a compressed body. Most replies are not worth reporting: a
-//! narrow partition is one fast page without a warning. The others go to `sighting`, which never waits.
+//! narrow partition is one fast page without a warning. What an aggregate or a filter has read shows only in its time. The others go to `sighting`, which never waits.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use crate::protocol::response::{self, error};
 use crate::protocol::types::Cursor;
 use crate::rewrite::state::PagingState;
 use crate::schema::names::PartitionKey;
-use crate::sighting::{Failure, SLOW, Seen, SeenPage, Sighting, Sightings, Warning};
+use crate::sighting::{Failure, LONG, SLOW, Seen, SeenPage, Sighting, Sightings, Warning};
 use crate::watched::Mode;
 
 /// The longest head that the session waits for.
@@ -31,6 +31,8 @@ pub(super) struct Sight {
     watched: Arc<Watched>,
     key: PartitionKey,
     goes_on_from: Option<u64>,
+    /// The read may return far less than it reads.
+    condenses: bool,
     began: Instant,
 }
 
@@ -39,7 +41,7 @@ impl Sight {
     pub(super) fn begin(
         watched: &Arc<Watched>,
         parameters: &Parameters<'_>,
-        key: impl FnOnce() -> Option<PartitionKey>,
+        partition: impl FnOnce() -> Option<(PartitionKey, bool)>,
     ) -> Option<Self> {
         if watched.mode() == Mode::Off {
             return None;
@@ -51,9 +53,11 @@ impl Sight {
         {
             return None;
         }
+        let (key, condenses) = partition()?;
         Some(Self {
             watched: watched.clone(),
-            key: key()?,
+            key,
+            condenses,
             goes_on_from: parameters.paging_state.map(XxHash3_64::oneshot),
             began: Instant::now(),
         })
@@ -89,11 +93,13 @@ impl Sight {
                     bytes: head.bytes,
                     rows: head.rows,
                     latency,
+                    condenses: self.condenses,
                 };
                 if head.warning.is_none() && latency < SLOW {
                     self.watched.answers.count();
                 }
-                let is_told = latency >= SLOW || self.is_large(head.ends_at, head.bytes);
+                let is_long = self.condenses && latency >= LONG;
+                let is_told = is_long || latency >= SLOW || self.is_large(head.ends_at, head.bytes);
                 page = is_told.then_some(Seen::Page(seen));
                 trouble = head.warning.map(Seen::Warning);
             }

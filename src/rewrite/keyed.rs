@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::bind::Bound;
-use super::readable;
+use super::{readable, selection};
 use crate::protocol::types::Value;
 use crate::schema::TableSchema;
 use crate::schema::names::PartitionKey;
@@ -16,6 +16,8 @@ pub struct Keyed {
     /// One for each column of the partition key, in its order.
     key: Vec<Term>,
     schema: Arc<TableSchema>,
+    /// Whether it may return far less than it reads.
+    pub condenses: bool,
 }
 
 impl Keyed {
@@ -42,6 +44,7 @@ impl Keyed {
             markers: select.markers.clone(),
             key: key?,
             schema: schema.clone(),
+            condenses: selection::condenses(select),
         })
     }
 
@@ -128,6 +131,23 @@ mod tests {
         }
         let text = "SELECT * FROM t WHERE day = :d AND c > 1 AND sensor = 's'";
         assert_eq!(key(text, &[(Some("d"), day)]), expected);
+    }
+
+    #[test]
+    fn what_filters_or_aggregates_may_return_less_than_it_reads() {
+        for (clauses, condenses) in [
+            ("* FROM t WHERE {} AND c > 1 LIMIT 1", false),
+            ("c, ttl(v), m['a'], CAST(v AS text) FROM t WHERE {}", false),
+            ("count(*) FROM t WHERE {}", true),
+            ("c, CAST(max(v) AS text) FROM t WHERE {}", true),
+            ("mine(v) FROM t WHERE {}", true),
+            ("c FROM t WHERE {} GROUP BY c", true),
+            ("* FROM t WHERE {} AND v = 1 ALLOW FILTERING", true),
+        ] {
+            let text = format!("SELECT {clauses}").replace("{}", "sensor = 's' AND day = 7");
+            let keyed = Keyed::parse(&text, &schema()).expect("one key");
+            assert_eq!(keyed.condenses, condenses, "{text}");
+        }
     }
 
     #[test]

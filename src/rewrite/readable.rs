@@ -25,6 +25,8 @@ pub struct Readable {
     pub filters: bool,
     /// By what it finds rows, if it does not find all of them.
     pub queried: Option<Queried>,
+    /// Whether it may return far less than it reads.
+    pub condenses: bool,
 }
 
 /// The values that the statement gives to one column of the partition key.
@@ -97,6 +99,7 @@ impl Readable {
         }
         Ok(Self {
             queried: queried(&select, schema, (&answer, sorted.filters)),
+            condenses: selection::condenses(&select),
             filters: sorted.filters || has_gap(&sorted.clustering),
             text: text.into(),
             select,

@@ -30,6 +30,30 @@ pub(super) fn answer(select: &Select, schema: &TableSchema) -> Result<Answer, Re
     aggregates.map(Answer::Aggregates).ok_or(Reason::Aggregate)
 }
 
+/// Whether it may return far less than it reads, because it filters or aggregates.
+pub(super) fn condenses(select: &Select) -> bool {
+    let aggregates = match &select.selection {
+        Selection::All => false,
+        Selection::Items(items) => items.iter().any(|item| might_aggregate(&item.selector)),
+    };
+    select.allow_filtering || select.group_by || aggregates
+}
+
+/// Whether the value might be computed from many rows; a function that is not known might be an aggregate.
+fn might_aggregate(selector: &Selector) -> bool {
+    match selector {
+        Selector::CountRows => true,
+        Selector::Call {
+            keyspace,
+            name,
+            arguments,
+        } => !is_scalar(keyspace.as_deref(), name) || arguments.iter().any(might_aggregate),
+        Selector::Cast(of) => might_aggregate(of),
+        Selector::Composed(parts) => parts.iter().any(might_aggregate),
+        Selector::Column(_) | Selector::Part(_) | Selector::Term(_) => false,
+    }
+}
+
 /// Whether the value is computed from one row alone, whichever partition that is in.
 pub(super) fn is_per_row(selector: &Selector, known: &dyn Fn(&str) -> bool) -> bool {
     let all = |parts: &[Selector]| parts.iter().all(|part| is_per_row(part, known));

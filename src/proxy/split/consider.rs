@@ -56,14 +56,14 @@ impl SplitReader {
             self.wire.proxy.metrics.split.count_form(*reason);
         }
         let sight = watched.and_then(|watched| {
-            let key = || standing.key(watched, &asking.source, parameters);
+            let partition = || standing.partition(watched, &asking.source, parameters);
             let has_room = self.wire.pending.borrow().len() < SIGHTS_MAX;
-            has_room.then(|| Sight::begin(watched, parameters, key))?
+            has_room.then(|| Sight::begin(watched, parameters, partition))?
         });
         let cut = watched.and_then(|_| self.cut(asking, parameters));
         let wanted = match standing {
             Standing::MaybeSplit(wanted) => Some(*wanted),
-            Standing::NotServed | Standing::Form(_) | Standing::NotSplit(_) => None,
+            Standing::NotServed | Standing::Form(_) | Standing::NotSplit { .. } => None,
         };
         if wanted.is_none() && state.is_none() && cut.is_none() {
             return Ok(sight.map(|sight| Decision::Watch(Pending::Sight(sight))));
@@ -121,28 +121,32 @@ enum Standing {
     /// No split can answer this form.
     Form(Reason),
     /// None of these keys is split.
-    NotSplit(Vec<Key>),
+    NotSplit {
+        keys: Vec<Key>,
+        /// The SELECT may return far less than it reads.
+        condenses: bool,
+    },
     MaybeSplit(Box<Wanted>),
 }
 
 impl Standing {
-    /// The partition that the SELECT reads, if it is one.
-    fn key(
+    /// The partition that the SELECT reads, if it is one, and whether it may return far less than it reads.
+    fn partition(
         &self,
         watched: &Watched,
         source: &Source<'_>,
         parameters: &Parameters<'_>,
-    ) -> Option<PartitionKey> {
-        let keys = match self {
-            Self::NotSplit(keys) => keys,
-            Self::MaybeSplit(wanted) => &wanted.keys,
+    ) -> Option<(PartitionKey, bool)> {
+        let (keys, condenses) = match self {
+            Self::NotSplit { keys, condenses } => (keys, *condenses),
+            Self::MaybeSplit(wanted) => (&wanted.keys, wanted.readable.condenses),
             Self::NotServed | Self::Form(_) => {
                 let keyed = source.keyed(&watched.schema()?)?;
-                return keyed.key(&parameters.values);
+                return Some((keyed.key(&parameters.values)?, keyed.condenses));
             }
         };
         match keys.as_slice() {
-            [one] => Some(one.key.clone()),
+            [one] => Some((one.key.clone(), condenses)),
             _ => None,
         }
     }
@@ -185,7 +189,8 @@ fn wanted(
     let continues = parameters.paging_state.is_some();
     let asked = keys.iter().map(|key| key.key.bytes());
     if !continues && !watched.might_any_be_split(asked) {
-        return Ok(Standing::NotSplit(keys));
+        let condenses = readable.condenses;
+        return Ok(Standing::NotSplit { keys, condenses });
     }
     Ok(Standing::MaybeSplit(Box::new(Wanted {
         values: bound.keep(),
