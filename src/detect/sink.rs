@@ -58,8 +58,7 @@ impl Sink for Recorder {
         let id = watched.split_id(event.key);
         let found = Found {
             bytes: event.bytes.and_then(|bytes| i64::try_from(bytes).ok()),
-            by: Some(event.reason.as_str()),
-            by_hand: false,
+            by: Some(event.reason),
         };
         let (store, reads) = (self.store.clone(), self.reads.clone());
         let (turns, watched) = (self.turns.clone(), watched.clone());

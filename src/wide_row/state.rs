@@ -6,6 +6,8 @@
 //! Two changes need no transition, because it is always safe to take a split out of service. A rollback, or a copy that
 //! differs, invalidates it from any of [`INVALIDATED_FROM`]; a late write ends its generation from any state.
 //!
+//! A partition that may still be written to stays DETECTED, with a `not_before`: people see it as WAITING.
+//!
 //! ```text
 //!     DETECTED ─▶ PLANNED ─▶ GUARDED ─▶ COPYING ─▶ VERIFYING ─▶ COMPLETED
 //!        │           │          └──────────┴───┬───────┴─────────────┘
@@ -88,6 +90,8 @@ pub enum Step {
     Plan(PreSplitData),
     FindNotWide(PreSplitData),
     Refuse(String),
+    /// It stays DETECTED. What was read of it is forgotten, because it may be written to.
+    Wait(String),
     /// Also legal from GUARDED: a worker that takes over publishes the guard again, because only an applied LWT of its
     /// own tells it from which moment every proxy can know of the guard.
     Guard,
@@ -111,6 +115,7 @@ impl Step {
             Self::Plan(_) => State::Planned,
             Self::FindNotWide(_) => State::NotWide,
             Self::Refuse(_) => State::Refused,
+            Self::Wait(_) => State::Detected,
             Self::Guard => State::Guarded,
             Self::Copy => State::Copying,
             Self::Verify => State::Verifying,
@@ -122,7 +127,7 @@ impl Step {
     fn is_legal_from(&self, from: State) -> bool {
         use State::{Copying, Detected, Guarded, Planned, Verifying};
         match self {
-            Self::Plan(_) | Self::FindNotWide(_) => from == Detected,
+            Self::Plan(_) | Self::FindNotWide(_) | Self::Wait(_) => from == Detected,
             Self::Refuse(_) => matches!(from, Detected | Planned),
             Self::Guard => matches!(from, Planned | Guarded),
             Self::Copy => from == Guarded,
@@ -233,7 +238,9 @@ impl Transition {
             return Err(Illegal::Order { from, to });
         }
         let reason = match &step {
-            Step::Refuse(reason) | Step::Fail { reason, .. } => Some(reason.clone()),
+            Step::Refuse(reason) | Step::Wait(reason) | Step::Fail { reason, .. } => {
+                Some(reason.clone())
+            }
             _ => None,
         };
         Ok(Self {
@@ -256,6 +263,18 @@ impl Transition {
                 to: State::Detected,
             });
         }
+        Self::begin(at)
+    }
+
+    /// A new attempt that a person asks for. One that is only detected begins anew, to be judged by that.
+    pub fn again_by_hand(at: Standing) -> Result<Self, Illegal> {
+        match at.state {
+            State::Detected => Self::begin(at),
+            _ => Self::again(at),
+        }
+    }
+
+    fn begin(at: Standing) -> Result<Self, Illegal> {
         if at.epoch <= RETIRED {
             return Err(Illegal::Epoch {
                 row: at.row_epoch,
@@ -317,6 +336,11 @@ impl Transition {
             Some(Step::Complete { .. }) => Some(0),
             _ => None,
         }
+    }
+
+    /// Whether the progress of the stage so far is worth nothing.
+    pub fn forgets_progress(&self) -> bool {
+        matches!(self.step, Some(Step::Wait(_)))
     }
 
     pub fn pre_split_data(&self) -> Option<&PreSplitData> {

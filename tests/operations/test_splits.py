@@ -116,6 +116,20 @@ class Told(SplitsTest):
         self.assertIn("somebody works on it", self.told("show", *self.key(COPYING)))
         self.assertIn("not found wide", self.told("show", *self.key(PLAIN)))
 
+    def test_what_waits_for_hints_is_told_with_the_time(self) -> None:
+        later = int(time.time() * 1000) + 7_200_000
+        self.written.set(partition_key(*PLAIN), "INVALIDATED")
+        self.write(PLAIN, f"unsettled_until = {later}")
+        text = self.told("add", *self.key(PLAIN))
+        self.assertRegex(text, "it is WAITING until .*, in 2 h: a write to it has an unknown outcome, and a hint may still deliver it\n")
+        self.assertEqual(self.state(PLAIN).state, "DETECTED")
+        text = self.told("show", *self.key(PLAIN))
+        self.assertIn("\nstate        WAITING at generation 2\n", text)
+        self.assertRegex(text, "not before   .*, in 2 h: not looked at before then\n")
+        self.assertNotIn("splits add", text)
+        self.assertIn("waits for 2 h", self.told("list", "--state", "waiting"))
+        self.assertIn("waits already", self.told("add", *self.key(PLAIN)))
+
     def test_a_rollback_holds_for_the_next_read(self) -> None:
         proxy = self.follower()
         client = self.client(proxy)
@@ -342,12 +356,15 @@ class Planned(ReadTest):
 
     def test_what_would_not_be_split_is_told_with_its_reason(self) -> None:
         self.fill(PLAIN, 3)
-        text = self.told("add", *self.key(PLAIN), "--dry-run")
-        self.assertIn("it would not be split: NOT_WIDE, since wide_bytes of the table is 64.0 KiB\nnothing was written\n", text)
+        text = self.told("add", *self.key(FAILED), "--dry-run")
+        self.assertIn("it would not be split: NOT_WIDE, it has no rows\nnothing was written\n", text)
+        text = self.told("add", *self.key(PLAIN), "--dry-run").replace("\n             ", " ")
+        self.assertIn("it would be split, because you ask; by itself its size would not be enough, since wide_bytes of the table is 64.0 KiB\n", text)
         self.fill(COPYING, self.wide_rows, age_days=0)
         text = self.told("add", *self.key(COPYING), "--dry-run").replace("\n             ", " ")
-        self.assertIn("it would not be split yet: REFUSED, it was written", text)
+        self.assertRegex(text, "it would be split, but not yet: WAITING until .*, because it was written to .* ago, and a hint may bring a write")
         plan = self.plan(COPYING)
+        self.assertEqual(plan["would_be"], "WAITING")
         self.assertGreater(plan["not_before"], time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()))
         self.direct.execute(f"ALTER TABLE {self.table} ADD unit text static", timeout=60)
         text = self.told("add", *self.key(PLAIN), "--dry-run")

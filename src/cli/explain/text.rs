@@ -323,7 +323,7 @@ impl Partition {
 
 fn state_words(state: State) -> &'static str {
     match state {
-        State::Detected => "found wide, not planned yet",
+        State::Detected => "found, not planned yet",
         State::Planned => "measured, not copied yet",
         State::NotWide => "measured, and not wide",
         State::Refused => "it cannot be split exactly",

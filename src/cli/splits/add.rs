@@ -1,4 +1,4 @@
-//! `narrows splits add`: nominates a partition by hand. The worker that measures it decides whether it is wide.
+//! `narrows splits add`: nominates a partition by hand. It is split whatever its size, as soon as no hint can change it.
 
 use anyhow::bail;
 use clap::Args;
@@ -6,11 +6,14 @@ use clap::Args;
 use super::{dry_run, stage};
 use crate::cli::control::{Control, Partition};
 use crate::cli::key::KeyForm;
+use crate::cli::moment;
 use crate::watched::{Mode, WatchedTable};
+use crate::wide_row::clock::unix_millis;
+use crate::wide_row::found_by::FoundBy;
 use crate::wide_row::state::State;
 use crate::wide_row::store::{Detected, Found, Split};
 
-/// Nominate a partition for a split by hand, even if its last attempt failed
+/// Split a partition, whatever its size, and even if its last attempt failed
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -21,8 +24,9 @@ Examples:
 Write the key as CQL literals, one per column of the partition key. A text needs its own quotes
 inside those of the shell; 0x… gives the bytes of a value.
 
-Changes: adds the partition to the control keyspace. A worker then measures it, and splits it if it
-is wide, no longer written, and can be copied exactly; if not, `narrows splits show` says why. With
+Changes: adds the partition to the control keyspace. A worker then measures it, and splits it,
+whatever its size and quiet_for; while a hint may still change it, it is WAITING, and `narrows splits
+show` says until when. A partition that cannot be copied exactly is REFUSED with the reason. With
 --dry-run, the command itself measures the partition by reading all of it at consistency ALL, and
 changes nothing. Undo: narrows splits rollback, once the split is GUARDED.")]
 pub struct Add {
@@ -48,19 +52,21 @@ pub(super) async fn add(control: &Control<'_>, command: &Add) -> anyhow::Result<
     let id = partition.id();
     let found = Found {
         bytes: None,
-        by: Some("hand"),
-        by_hand: true,
+        by: Some(FoundBy::Hand),
     };
     match control.store.detect(&id, found).await? {
-        Detected::New(generation) => Ok(nominated(&partition, generation.0)),
+        Detected::New(generation) => {
+            let split = control.store.read_split(&id).await?;
+            Ok(nominated(&partition, generation.0, split.as_ref()))
+        }
         Detected::Known => {
             let split = control.store.read_split(&id).await?;
             Ok(known(&partition, split.as_ref()))
         }
         Detected::NotYet => bail!(
-            "{} cannot be split yet: the outcome of a write to it is unknown, and a hint may still deliver it; \
-             try again after the cluster's hint window",
-            partition.name()
+            "{} cannot be split yet; narrows splits show {} says why",
+            partition.name(),
+            partition.arguments()
         ),
         Detected::Retired => {
             bail!(
@@ -70,12 +76,21 @@ pub(super) async fn add(control: &Control<'_>, command: &Add) -> anyhow::Result<
     }
 }
 
-fn nominated(partition: &Partition, generation: i32) -> String {
-    let name = partition.name();
+fn nominated(partition: &Partition, generation: i32, split: Option<&Split>) -> String {
+    let (name, now) = (partition.name(), unix_millis());
     let mut text = format!("{name} is nominated, as generation {generation}\n");
-    match hindrance(&partition.row.table) {
-        Some(hindrance) => text.push_str(&hindrance),
-        None => text.push_str("a worker measures it next, and splits it if it is wide and quiet\n"),
+    let waits = split.and_then(|split| stage::waits_until(split, now));
+    match (hindrance(&partition.row.table), waits) {
+        (Some(hindrance), _) => text.push_str(&hindrance),
+        (None, Some(until)) => {
+            let until = moment::stamp_and_distance(until, now);
+            let reason = split.and_then(|split| split.reason.as_deref());
+            let reason = reason.unwrap_or("it may still be written to");
+            text.push_str(&format!("it is WAITING until {until}: {reason}\n"));
+        }
+        (None, None) => text.push_str(
+            "a worker measures it next, and splits it as soon as no hint can change it\n",
+        ),
     }
     let arguments = partition.arguments();
     let table = &partition.row.table.name;
@@ -105,6 +120,7 @@ fn known(partition: &Partition, split: Option<&Split>) -> String {
         Some(split) if split.standing.state == State::Completed => {
             "is split already, and in service"
         }
+        Some(split) if stage::waits_until(split, unix_millis()).is_some() => "waits already",
         Some(split) if stage::is_under_way(split.standing.state) => "is in progress already",
         _ => "was changed by another process just now",
     };
@@ -153,10 +169,18 @@ mod tests {
                 )
             );
         }
-        let first = nominated(&partition, 5);
+        let mut detected = split(State::Detected);
+        let first = nominated(&partition, 5, Some(&detected));
         assert!(
             first.starts_with("plant.reading 's1', 7 is nominated, as generation 5\na worker"),
             "{first}"
+        );
+        detected.not_before = Some(unix_millis() + 7_200_000);
+        detected.reason = Some("a hint may come".to_owned());
+        let waits = nominated(&partition, 5, Some(&detected));
+        assert!(
+            waits.contains("\nit is WAITING until ") && waits.contains(": a hint may come\n"),
+            "{waits}"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! `narrows splits add --dry-run`: reads and plans a partition as a worker would, and prints the plan. Writes nothing:
-//! no nomination, no table, no layout.
+//! `narrows splits add --dry-run`: reads and plans a partition as a worker would that was asked by hand, and prints the
+//! plan. Writes nothing: no nomination, no table, no layout.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use anyhow::{Context as _, anyhow, bail};
 use serde::Serialize;
 
 use super::add::{Add, hindrance};
+use super::stage::ShownState;
 use super::{show, stage};
 use crate::cli::control::{Control, Partition};
 use crate::cli::format::{self, Lines, counted, rate, size};
@@ -16,12 +17,13 @@ use crate::cli::{constant, moment};
 use crate::pipeline;
 use crate::pipeline::original::scan::ScanError;
 use crate::pipeline::plan::strategy::PartitionSplitStrategy;
-use crate::pipeline::plan::{Draft, Planning, StageError, Verdict};
+use crate::pipeline::plan::{Closing, Draft, Planned, Planning, StageError, Verdict};
 use crate::pipeline::run::report::{Halt, Reporting};
 use crate::pipeline::settle::Settle;
 use crate::schema::bucket::Bucket;
 use crate::schema::{ClusteringColumn, TableSchema};
 use crate::wide_row::clock::unix_millis;
+use crate::wide_row::found_by::FoundBy;
 use crate::wide_row::state::State;
 use crate::wide_row::store::{ClusterPatience, Prospect, Split, StoreError};
 
@@ -48,9 +50,11 @@ struct Plan<'a> {
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
     Split,
+    /// It has no rows.
     NotWide,
-    /// With the time of the next attempt, if there is one.
-    Refused(String, Option<i64>),
+    /// It may still be written to; with the time of the next look.
+    Waits(String, i64),
+    Refused(String),
     Fails(&'static str),
 }
 
@@ -78,7 +82,7 @@ pub(super) async fn dry_run(control: &Control<'_>, command: &Add) -> anyhow::Res
         split,
     };
     match obstacle {
-        Some(reason) => plan.outcome = Outcome::Refused(reason, None),
+        Some(reason) => plan.outcome = Outcome::Refused(reason),
         None => read(control, &schema, &mut plan).await?,
     }
     Ok(match command.json {
@@ -98,30 +102,41 @@ async fn read(
     let Some(partition) = partition else {
         bail!("this is not a partition key of the table");
     };
+    let (patience, by_hand) = (patience(control).await?, Some(FoundBy::Hand));
+    let place = (schema, &partition.key);
     let planning = Planning {
         requests: &requests,
         schema,
         partition: &partition,
         settings,
         now: control.store.now().await?,
+        found_by: by_hand,
+        closing: Closing::new(settings, place, by_hand, patience.hint_window),
+        reads_on: true,
     };
     let live = Live::new();
     let planned = planning.run(None, &Telling(&live)).await;
     live.clear();
     let draft = match planned {
         Err(StageError::Scan(error @ ScanError::Tombstones)) => {
-            plan.outcome = Outcome::Refused(error.to_string(), None);
+            plan.outcome = Outcome::Refused(error.to_string());
             return Ok(());
         }
-        planned => planned.context("the table cannot be read")?,
+        planned => match planned.context("the table cannot be read")? {
+            Planned::Whole(draft) => draft,
+            Planned::Open(open) => {
+                plan.outcome = Outcome::Waits(open.reason, open.closed_at);
+                return Ok(());
+            }
+        },
     };
-    let patience = patience(control).await?;
     let found = plan.split.as_ref().and_then(|split| split.detected_at);
     let found = found.unwrap_or_else(unix_millis);
-    plan.outcome = match planning.judge(&draft, found, patience.hint_window) {
+    plan.outcome = match planning.judge(&draft, found) {
         Verdict::Split => Outcome::Split,
         Verdict::NotWide => Outcome::NotWide,
-        Verdict::Open(open) => Outcome::Refused(open.reason, Some(open.closed_at)),
+        Verdict::Open(open) if open.is_ahead => Outcome::Refused(open.reason),
+        Verdict::Open(open) => Outcome::Waits(open.reason, open.closed_at),
         Verdict::Disordered => Outcome::Fails("its rows arrived in the wrong order"),
     };
     let settle = Settle::new(control.config, patience)
@@ -207,26 +222,35 @@ impl Plan<'_> {
     /// There are buckets to show, even if the split has to wait.
     fn is_planned(&self) -> bool {
         match &self.outcome {
-            Outcome::Split => true,
-            Outcome::Refused(_, until) => until.is_some(),
-            Outcome::NotWide | Outcome::Fails(_) => false,
+            Outcome::Split | Outcome::Waits(..) => true,
+            Outcome::NotWide | Outcome::Refused(_) | Outcome::Fails(_) => false,
         }
     }
 }
 
 fn decision(plan: &Plan<'_>, now: i64) -> String {
-    let wide = size(plan.partition.row.table.wide_bytes);
     match &plan.outcome {
-        Outcome::Split => "it would be split".to_owned(),
-        Outcome::NotWide => {
-            format!("it would not be split: NOT_WIDE, since wide_bytes of the table is {wide}")
-        }
-        Outcome::Refused(reason, None) => format!("it would not be split: REFUSED, {reason}"),
-        Outcome::Refused(reason, Some(until)) => {
+        Outcome::Split => format!("it would be split{}", unasked(plan)),
+        Outcome::NotWide => "it would not be split: NOT_WIDE, it has no rows".to_owned(),
+        Outcome::Refused(reason) => format!("it would not be split: REFUSED, {reason}"),
+        Outcome::Waits(reason, until) => {
             let until = moment::stamp_and_distance(*until, now);
-            format!("it would not be split yet: REFUSED, {reason}; tried again at {until}")
+            format!("it would be split, but not yet: WAITING until {until}, because {reason}")
         }
         Outcome::Fails(reason) => format!("the attempt would fail: FAILED, {reason}"),
+    }
+}
+
+/// What a worker needs a person for.
+fn unasked(plan: &Plan<'_>) -> String {
+    let wide = plan.partition.row.table.wide_bytes;
+    let bytes = plan.draft.as_ref().map_or(wide, |draft| draft.byte_count);
+    match bytes < wide {
+        true => format!(
+            ", because you ask; by itself its size would not be enough, since wide_bytes of the table is {}",
+            size(wide)
+        ),
+        false => String::new(),
     }
 }
 
@@ -256,7 +280,7 @@ fn next(plan: &Plan<'_>) -> String {
         Some(state) if stage::is_under_way(state) => {
             text.push_str("; it is in progress already\n");
         }
-        _ if plan.outcome == Outcome::Split => {
+        _ if plan.is_planned() => {
             let arguments = plan.partition.arguments();
             text.push_str(&format!("; to split it: narrows splits add {arguments}\n"));
             text.push_str(&hindrance(&plan.partition.row.table).unwrap_or_default());
@@ -297,10 +321,15 @@ impl<'a> Document<'a> {
     fn new(plan: &'a Plan<'_>) -> Self {
         let partition = plan.partition;
         let (state, reason, not_before) = match &plan.outcome {
-            Outcome::Split => (State::Planned, None, None),
-            Outcome::NotWide => (State::NotWide, None, None),
-            Outcome::Refused(reason, until) => (State::Refused, Some(reason.as_str()), *until),
-            Outcome::Fails(reason) => (State::Failed, Some(*reason), None),
+            Outcome::Split => (ShownState::At(State::Planned), None, None),
+            Outcome::NotWide => (ShownState::At(State::NotWide), None, None),
+            Outcome::Waits(reason, until) => {
+                (ShownState::Waiting, Some(reason.as_str()), Some(*until))
+            }
+            Outcome::Refused(reason) => {
+                (ShownState::At(State::Refused), Some(reason.as_str()), None)
+            }
+            Outcome::Fails(reason) => (ShownState::At(State::Failed), Some(*reason), None),
         };
         let draft = plan.draft.as_ref();
         let newest = draft.and_then(|draft| draft.data().newest_write_micros);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use clap::Args;
 use serde::Serialize;
 
-use super::stage;
+use super::stage::{self, ShownState};
 use crate::cli;
 use crate::cli::control::Control;
 use crate::cli::format::{self, one_line, shortened, size};
@@ -15,6 +15,7 @@ use crate::cli::key::{KeyColumns, KeyForm};
 use crate::cli::{constant, moment, terminal};
 use crate::schema::names::{PartitionKey, TableName};
 use crate::wide_row::clock::unix_millis;
+use crate::wide_row::found_by::FoundBy;
 use crate::wide_row::state::State;
 use crate::wide_row::store::{Listed, Split, WatchedRow};
 
@@ -28,6 +29,7 @@ Examples:
 
 DONE is the progress of the current stage, AGE the time since the last change. ROWS and SIZE are
 those of the original; until a worker has measured it, SIZE is that of the scan that found it.
+WAITING splits are left alone until a time, because their partition may still be written to.
 Brackets around a state mean that the split went out of service together with its whole table. Key
 values with no exact CQL literal are printed as hex.
 
@@ -35,9 +37,9 @@ Changes: nothing.")]
 pub struct List {
     /// keyspace.table, spelled as in Cassandra; without it, all watched tables
     pub table: Option<String>,
-    /// Only splits in this state, such as COPYING or FAILED
+    /// Only splits in this state, such as COPYING, WAITING or FAILED
     #[arg(short, long, value_parser = parse_state)]
-    pub state: Option<State>,
+    pub state: Option<ShownState>,
     /// The maximum number of splits to print
     #[arg(short, long, default_value_t = 20, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub limit: u32,
@@ -49,10 +51,8 @@ pub struct List {
     pub keys: KeyForm,
 }
 
-fn parse_state(text: &str) -> Result<State, String> {
-    let name = text.to_uppercase().replace('-', "_");
-    let names = State::ALL.map(State::as_str).join(", ");
-    State::parse(&name).ok_or_else(|| format!("the states are {names}"))
+fn parse_state(text: &str) -> Result<ShownState, String> {
+    ShownState::parse(&text.to_uppercase().replace('-', "_"))
 }
 
 #[derive(Debug, Clone)]
@@ -67,6 +67,7 @@ pub(super) async fn list(control: &Control<'_>, command: &List) -> anyhow::Resul
     let mut latest = Latest {
         limit: command.limit as usize,
         state: command.state,
+        now: unix_millis(),
         ..Latest::default()
     };
     for table in tables.iter().filter(|row| row.table.is_sound()) {
@@ -75,16 +76,16 @@ pub(super) async fn list(control: &Control<'_>, command: &List) -> anyhow::Resul
         let store = &control.store;
         store.list_splits(&table.name, table.shards, add).await?;
     }
-    let counts = latest.counts;
+    let (counts, now) = (latest.counts, latest.now);
     let found = latest.into_sorted();
     let keys = keys(control, &found, command.keys).await?;
     let notes = notes(command, &tables, counts, found.len());
     if command.json {
         cli::print_error(&notes);
-        let rows = found.iter().map(|one| Row::new(one, &keys));
+        let rows = found.iter().map(|one| Row::new(one, &keys, now));
         return Ok(rows.map(|row| format::json(&row)).collect());
     }
-    Ok(table(&found, &keys, unix_millis(), terminal::width()) + &notes)
+    Ok(table(&found, &keys, now, terminal::width()) + &notes)
 }
 
 /// The key columns of each table, which say how its keys are written.
@@ -119,7 +120,8 @@ struct Counts {
 #[derive(Default)]
 struct Latest {
     limit: usize,
-    state: Option<State>,
+    state: Option<ShownState>,
+    now: i64,
     counts: Counts,
     kept: Vec<Found>,
 }
@@ -130,7 +132,7 @@ impl Latest {
             self.counts.unknown += 1;
             return;
         };
-        let state = split.standing.state;
+        let state = ShownState::of(&split, self.now);
         if self.state.is_some_and(|wanted| wanted != state) {
             self.counts.others += 1;
             return;
@@ -167,7 +169,7 @@ fn notes(command: &List, tables: &[WatchedRow], counts: Counts, shown: usize) ->
     match (counts.matching, counts.others) {
         (0, 0) => notes.push_str(&nothing(command, tables)),
         (0, others) => {
-            let state = command.state.map_or("", State::as_str);
+            let state = command.state.map_or("", ShownState::as_str);
             let note = format!("no split is {state}; {others} are in other states\n");
             notes.push_str(&note);
         }
@@ -213,7 +215,8 @@ fn nothing(command: &List, tables: &[WatchedRow]) -> String {
         .clone()
         .unwrap_or_else(|| first.table.name.to_string());
     format!(
-        "no partition of {of} has been found wide yet; one {wide} is found when a client reads it through a proxy\n\
+        "no partition of {of} has been found wide yet; one {wide}, or one whose reads are slow or fail, is found when a \
+         client reads it through a proxy\n\
          to nominate one by hand: narrows splits add {table} key…\n"
     )
 }
@@ -225,6 +228,7 @@ struct Row<'a> {
     key: Vec<String>,
     partition_key: String,
     state: &'static str,
+    found_by: Option<&'static str>,
     generation: i32,
     in_service: bool,
     out_with_table: bool,
@@ -243,7 +247,7 @@ struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    fn new(one: &'a Found, keys: &BTreeMap<TableName, KeyColumns>) -> Self {
+    fn new(one: &'a Found, keys: &BTreeMap<TableName, KeyColumns>, now: i64) -> Self {
         let Found { table, key, split } = one;
         let (original, progress) = (split.pre_split_data.as_ref(), stage::progress(split));
         let columns = keys.get(table);
@@ -251,7 +255,8 @@ impl<'a> Row<'a> {
             table: table.to_string(),
             key: columns.map_or_else(Vec::new, |columns| columns.literals(key)),
             partition_key: constant::hex(key.bytes()),
-            state: split.standing.state.as_str(),
+            state: ShownState::of(split, now).as_str(),
+            found_by: split.found_by.map(FoundBy::as_str),
             generation: split.standing.generation.0,
             in_service: split.standing.is_in_service(),
             out_with_table: stage::is_past(split),
@@ -324,7 +329,7 @@ fn line(one: &Found, keys: &BTreeMap<TableName, KeyColumns>, now: i64) -> [Strin
     let original = split.pre_split_data.as_ref();
     let bytes = original.map_or(split.seen_bytes, |original| Some(original.byte_count));
     let or_none = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
-    let state = split.standing.state.as_str();
+    let state = ShownState::of(split, now).as_str();
     let age = split.changed_at.map(|at| moment::since(at, now));
     [
         one.table.to_string(),

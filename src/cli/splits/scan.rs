@@ -19,6 +19,7 @@ use crate::pipeline::original::survey::{Counted, Survey, Surveyed, Wide};
 use crate::pipeline::plan::StageError;
 use crate::schema::names::PartitionKey;
 use crate::watched::WatchedTable;
+use crate::wide_row::found_by::FoundBy;
 use crate::wide_row::store::{Detected, SplitId, Store, StoreError};
 
 /// Maximum number of unreadable partitions to name.
@@ -173,8 +174,7 @@ async fn state(
     }
     let found = crate::wide_row::store::Found {
         bytes: i64::try_from(wide.bytes).ok(),
-        by: Some("scan"),
-        by_hand: false,
+        by: Some(FoundBy::Scan),
     };
     Ok(match store.detect(&id, found).await? {
         Detected::New(_) => "nominated".to_owned(),

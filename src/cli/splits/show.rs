@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::stage;
+use super::stage::{self, ShownState};
 use crate::cli::constant;
 use crate::cli::control::{Control, Partition};
 use crate::cli::format::{INDENT, Lines, counted, size};
@@ -11,6 +11,7 @@ use crate::cli::moment;
 use crate::schema::bucket::Bucket;
 use crate::watched::{Mode, WatchedTable};
 use crate::wide_row::clock::unix_millis;
+use crate::wide_row::found_by::FoundBy;
 use crate::wide_row::layout::{Layout, LayoutId};
 use crate::wide_row::state::{PostSplitData, PreSplitData, State};
 use crate::wide_row::store::{Split, StoreError};
@@ -78,8 +79,10 @@ fn unknown(partition: &Partition) -> String {
         "state",
         "none: it was not found wide, and the original answers",
     );
-    let next =
-        format!("a read of {wide} or more through a proxy finds it; to nominate it by hand:");
+    let next = format!(
+        "a read of {wide} or more through a proxy finds it, and so do reads that are slow or fail; to split it whatever \
+         its size:"
+    );
     lines.add("next", next);
     let arguments = partition.arguments();
     lines.into_text() + &format!("{:INDENT$}narrows splits add {arguments}\n", "")
@@ -89,9 +92,9 @@ fn compose(partition: &Partition, split: &Split, layout: &Found, now: i64) -> St
     let mut lines = Lines::default();
     let standing = split.standing;
     lines.add("partition", partition.full_name());
-    let (state, generation) = (standing.state.as_str(), standing.generation);
+    let (state, generation) = (ShownState::of(split, now).as_str(), standing.generation);
     lines.add("state", format!("{state} at generation {generation}"));
-    lines.add("meaning", meaning(split, &partition.row.table));
+    lines.add("meaning", meaning(split, &partition.row.table, now));
     if let Some(reason) = &split.reason {
         lines.add("reason", reason);
     }
@@ -135,7 +138,7 @@ fn compose(partition: &Partition, split: &Split, layout: &Found, now: i64) -> St
             listed = list_buckets(&layout.buckets);
         }
     }
-    lines.into_text() + &listed + &what_next(partition, split)
+    lines.into_text() + &listed + &what_next(partition, split, now)
 }
 
 fn add_times(lines: &mut Lines, split: &Split, now: i64) {
@@ -143,7 +146,8 @@ fn add_times(lines: &mut Lines, split: &Split, now: i64) {
     if let Some(at) = split.detected_at {
         let seen = split.seen_bytes;
         let seen = seen.map(|bytes| format!(", by a scan of {}", size(bytes)));
-        lines.add("found", time(at) + &seen.unwrap_or_default());
+        let by = split.found_by.map(|by| format!(", {}", by.words()));
+        lines.add("found", time(at) + &seen.or(by).unwrap_or_default());
     }
     if let Some(at) = split.changed_at {
         lines.add("changed", time(at));
@@ -151,6 +155,7 @@ fn add_times(lines: &mut Lines, split: &Split, now: i64) {
     if let Some(at) = split.not_before {
         let what = match split.standing.state {
             State::Completed => "compared with the original again",
+            State::Detected => "not looked at before then",
             _ => "no attempt before then",
         };
         lines.add("not before", format!("{}: {what}", time(at)));
@@ -241,14 +246,14 @@ pub(super) fn buckets(all: &[Bucket], max: usize, detail: impl Fn(&Bucket) -> St
 }
 
 /// What the state means for reads, and what comes next.
-fn meaning(split: &Split, table: &WatchedTable) -> String {
+fn meaning(split: &Split, table: &WatchedTable, now: i64) -> String {
     if stage::is_past(split) {
         return "all splits of the table were taken out of service after it was made; the original answers, and it is \
                 split again when it is found wide again"
             .to_owned();
     }
     let state = split.standing.state;
-    let (words, mode) = (words(state), table.mode.as_str());
+    let (words, mode) = (words(ShownState::of(split, now)), table.mode.as_str());
     let is_held = stage::is_under_way(state);
     match (table.mode, table.paused) {
         (Mode::Serve, true) if is_held => format!("{words}; the table is paused, so it waits"),
@@ -261,14 +266,20 @@ fn meaning(split: &Split, table: &WatchedTable) -> String {
     }
 }
 
-fn words(state: State) -> &'static str {
+fn words(shown: ShownState) -> &'static str {
+    let state = match shown {
+        ShownState::Waiting => {
+            return "it may still be written to, so it is left alone for now; the original answers";
+        }
+        ShownState::At(state) => state,
+    };
     match state {
-        State::Detected => "it was found wide and will be measured; the original answers",
+        State::Detected => "it was found and will be measured; the original answers",
         State::Planned => {
             "it was measured and divided into buckets; copying begins once it is quiet. The original answers"
         }
         State::NotWide => {
-            "it was measured and is not wide, so nothing was done; the original answers"
+            "it was measured, and is too small for the reason for which it was found, or has no rows; the original answers"
         }
         State::Refused => "it cannot be copied exactly, so nothing was done; the original answers",
         State::Guarded => {
@@ -291,13 +302,25 @@ fn words(state: State) -> &'static str {
 }
 
 /// Useful commands, one per line.
-fn what_next(partition: &Partition, split: &Split) -> String {
+fn what_next(partition: &Partition, split: &Split, now: i64) -> String {
     let table = &partition.row.table;
     let (name, arguments) = (&table.name, partition.arguments());
     let state = split.standing.state;
     let mut commands = Vec::new();
-    if stage::is_past(split) || state.is_end() {
-        commands.push((format!("add {arguments}"), "try it again at once"));
+    let is_by_hand = split.found_by == Some(FoundBy::Hand);
+    if stage::is_past(split) {
+        commands.push((format!("add {arguments}"), "split it again"));
+    } else if state.is_end() {
+        commands.push(match state {
+            // The same would happen again, unless something has changed.
+            State::Refused => dry_run(&arguments),
+            State::NotWide if is_by_hand => dry_run(&arguments),
+            State::NotWide => (format!("add {arguments}"), "split it whatever its size"),
+            _ => (format!("add {arguments}"), "try it again at once"),
+        });
+    } else if stage::waits_until(split, now).is_some() && !is_by_hand {
+        let why = "split it as soon as no hint can change it, without waiting for quiet_for";
+        commands.push((format!("add {arguments}"), why));
     } else if state == State::Completed {
         commands.push((format!("rollback {arguments}"), "take it out of service"));
     } else {
@@ -324,6 +347,13 @@ fn what_next(partition: &Partition, split: &Split) -> String {
     lines
         .map(|(label, (command, why))| format!("{label:INDENT$}{command}    # {why}\n"))
         .collect()
+}
+
+fn dry_run(arguments: &str) -> (String, &'static str) {
+    (
+        format!("add {arguments} --dry-run"),
+        "see whether it could be split now",
+    )
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! How far a split is in its current stage: percent, pace, time left, and a bar. Pure.
+//! The state of a split as people see it, and how far it is in its current stage: percent, pace, time left, and a bar.
+//! Pure.
 //!
 //! Counts rows if their number is known, because each stage counts bytes in its own way.
 
@@ -7,6 +8,48 @@ use std::time::Duration;
 
 use crate::wide_row::state::{Progress, State};
 use crate::wide_row::store::Split;
+
+/// A state as people see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ShownState {
+    /// DETECTED, and left alone until a time: the partition may still be written to.
+    Waiting,
+    At(State),
+}
+
+impl ShownState {
+    const WAITING: &'static str = "WAITING";
+
+    pub(super) fn of(split: &Split, now: i64) -> Self {
+        match waits_until(split, now) {
+            Some(_) => Self::Waiting,
+            None => Self::At(split.standing.state),
+        }
+    }
+
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => Self::WAITING,
+            Self::At(state) => state.as_str(),
+        }
+    }
+
+    /// `Err` has the names of all states.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        if text == Self::WAITING {
+            return Ok(Self::Waiting);
+        }
+        let names = State::ALL.map(State::as_str).join(", ");
+        let unknown = || format!("the states are {names} and {}", Self::WAITING);
+        State::parse(text).map(Self::At).ok_or_else(unknown)
+    }
+}
+
+/// Until when a split that was only detected is left alone.
+pub(super) fn waits_until(split: &Split, now: i64) -> Option<i64> {
+    let is_detected = split.standing.state == State::Detected && !is_past(split);
+    split.not_before.filter(|time| is_detected && *time > now)
+}
 
 /// How much of the current stage is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use clap::Parser;
 
+use super::stage::ShownState;
 use super::*;
 use crate::cli::key::KeyForm;
 use crate::cli::mode::ModeArguments;
@@ -46,8 +47,15 @@ fn lists_are_narrowed_down() {
     let Ok(SplitsCommand::List(list)) = parse(&words) else {
         panic!("right");
     };
-    assert_eq!((list.state, list.limit), (Some(State::NotWide), 7));
     assert_eq!((list.json, list.keys), (true, KeyForm::Hex));
+    assert_eq!(
+        (list.state, list.limit),
+        (Some(ShownState::At(State::NotWide)), 7)
+    );
+    let Ok(SplitsCommand::List(list)) = parse(&["list", "--state", "waiting"]) else {
+        panic!("right");
+    };
+    assert_eq!(list.state, Some(ShownState::Waiting));
     let error = parse(&["list", "--state", "done"]).expect_err("no state");
     assert!(
         error.contains("the states are DETECTED, PLANNED"),

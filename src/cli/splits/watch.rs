@@ -222,7 +222,10 @@ fn live(shown: &[Shown<'_>], now: i64, width: usize) -> Vec<String> {
     let name_width = longest.unwrap_or(0).min(left);
     let line = |one: &Shown<'_>| {
         let name = shortened(&one.name, name_width);
-        let state = one.tracked.state.as_str();
+        let state = match (one.tracked.state, one.wait) {
+            (State::Detected, Some(Wait::Until(_))) => stage::ShownState::Waiting.as_str(),
+            (state, _) => state.as_str(),
+        };
         let rest = match one.wait {
             Some(wait) => waits(wait, now),
             None => going(one.tracked, bar),

@@ -15,6 +15,8 @@ use crate::upstream::pool::{PoolError, SubRead, SubReply};
 
 /// Page size before the size of rows is known.
 const PAGE_ROWS_FIRST: usize = 16;
+/// Number of rows that are read backwards.
+const LAST_ROWS: usize = 16;
 const PAGE_ROWS_MIN: usize = 1;
 const PAGE_ROWS_MAX: usize = 5_000;
 /// How often the range of one page may be narrowed: more often than any type has bits.
@@ -185,17 +187,31 @@ impl<'a> Scan<'a> {
     /// fails.
     async fn last_value(&self) -> Option<Vec<u8>> {
         let first = self.schema.clustering.first()?;
+        let reply = self.read_backwards(&quoted(&first.column.name), 1).await?;
+        let values = Page::read(&reply.body)?.first_row_values()?;
+        values.first().copied().flatten().map(<[u8]>::to_vec)
+    }
+
+    /// Some of the partition's last rows; none if they cannot be read, which the scan itself will find out.
+    pub async fn last_rows(&self) -> Vec<Row> {
+        let what = selection(self.schema);
+        let reply = self.read_backwards(&what, LAST_ROWS).await;
+        let page = reply.as_ref().and_then(|reply| Page::read(&reply.body));
+        let rows = page.and_then(|page| self.forms.rows(&page));
+        rows.unwrap_or_default()
+    }
+
+    async fn read_backwards(&self, what: &str, rows: usize) -> Option<SubReply> {
+        let first = self.schema.clustering.first()?;
         let name = quoted(&first.column.name);
         let direction = if first.descending { "ASC" } else { "DESC" };
         let text = format!(
-            "SELECT {name} FROM {} WHERE {} ORDER BY {name} {direction} LIMIT 1",
+            "SELECT {what} FROM {} WHERE {} ORDER BY {name} {direction} LIMIT {rows}",
             original(self.schema),
             key_is(self.schema)
         );
-        let reply = self.ask(&text, self.partition.values().collect(), (1, None));
-        let reply = reply.await.ok()?;
-        let values = Page::read(&reply.body)?.first_row_values()?;
-        values.first().copied().flatten().map(<[u8]>::to_vec)
+        let values = self.partition.values().collect();
+        self.ask(&text, values, (rows, None)).await.ok()
     }
 
     async fn read(&self) -> Result<SubReply, PoolError> {

@@ -2,12 +2,11 @@
 //! decides whether to split it. A worker records the result; `narrows splits add --dry-run` only prints it.
 
 use std::cmp::Ordering;
-use std::time::Duration;
 
 pub(super) mod closed;
 pub mod strategy;
 
-pub use self::closed::Open;
+pub use self::closed::{Closing, Open};
 
 use self::strategy::{EventBucketPartitionSplitStrategy, PartitionSplitStrategy};
 use crate::pipeline::fail_point;
@@ -20,10 +19,14 @@ use crate::protocol::types::Cursor;
 use crate::schema::TableSchema;
 use crate::schema::order::compare_clustering;
 use crate::watched::WatchedTable;
+use crate::wide_row::clock::unix_millis;
+use crate::wide_row::found_by::FoundBy;
 use crate::wide_row::state::PreSplitData;
 
 /// Changes whenever older checkpoints can no longer be read; planning then starts over.
 const CHECKPOINT_VERSION: u8 = 3;
+/// A partition with less than this has other reasons for being slow, or failing now and then.
+const SLOW_BYTES_MIN: u64 = 1 << 20;
 
 pub struct Planning<'a> {
     pub requests: &'a Requests,
@@ -31,6 +34,20 @@ pub struct Planning<'a> {
     pub partition: &'a Partition,
     pub settings: &'a WatchedTable,
     pub now: i32,
+    /// What drew attention to the partition; `None` if an earlier version found it.
+    pub found_by: Option<FoundBy>,
+    pub closing: Closing,
+    /// Whether to read on when the partition turns out to be open, for people who want to see all of it.
+    pub reads_on: bool,
+}
+
+/// What planning came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Planned {
+    /// All of the partition was read.
+    Whole(Draft),
+    /// A cell was found that is too young. The rest was not read.
+    Open(Open),
 }
 
 /// What is known of a partition after reading it up to a position.
@@ -58,7 +75,7 @@ impl Planning<'_> {
         &self,
         checkpoint: Option<&[u8]>,
         report: &impl Reporting,
-    ) -> Result<Draft, StageError> {
+    ) -> Result<Planned, StageError> {
         let read = checkpoint.and_then(|bytes| Draft::read(bytes, self.settings));
         let mut draft = read.unwrap_or_else(|| Draft::new(self.settings));
         let position = draft.position.clone();
@@ -69,12 +86,25 @@ impl Planning<'_> {
             self.now,
             position,
         );
+        // Rows that are appended stand at one end, and a scan begins at the other.
+        let last = match draft.row_count {
+            0 if !self.reads_on => scan.last_rows().await,
+            _ => Vec::new(),
+        };
+        let newest = last.iter().filter_map(Row::newest_write).max();
+        if let Some(open) = newest.and_then(|newest| self.still_open(newest)) {
+            return Ok(Planned::Open(open));
+        }
         loop {
             let rows = scan.next().await?;
             if rows.is_empty() {
-                return Ok(draft);
+                return Ok(Planned::Whole(draft));
             }
             rows.iter().for_each(|row| draft.add(row));
+            let newest = draft.newest_write_micros.filter(|_| !self.reads_on);
+            if let Some(open) = newest.and_then(|newest| self.still_open(newest)) {
+                return Ok(Planned::Open(open));
+            }
             draft.position = scan.position().clone();
             fail_point::reached("plan.page");
             let counted = (draft.row_count, draft.byte_count);
@@ -87,6 +117,7 @@ impl Planning<'_> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     Split,
+    /// It is narrower than what drew attention to it asks for, or has no rows at all.
     NotWide,
     /// It may still be written to.
     Open(Open),
@@ -96,24 +127,33 @@ pub enum Verdict {
 
 impl Planning<'_> {
     /// `detected_millis` is when the partition was detected; it stands in for the write time if no row has one.
-    pub fn judge(&self, draft: &Draft, detected_millis: i64, hint_window: Duration) -> Verdict {
-        if draft.byte_count < self.settings.wide_bytes {
+    pub fn judge(&self, draft: &Draft, detected_millis: i64) -> Verdict {
+        let least = bytes_min(self.found_by, self.settings.wide_bytes);
+        if draft.row_count == 0 || draft.byte_count < least {
             return Verdict::NotWide;
         }
-        let (schema, partition, data) = (self.schema, self.partition, draft.data());
-        let open = closed::still_open(
-            detected_millis,
-            self.settings,
-            schema,
-            partition,
-            &data,
-            hint_window,
-        );
-        match open {
+        let newest = draft.newest_write_micros;
+        match self.still_open(newest.unwrap_or(detected_millis.saturating_mul(1000))) {
             Some(open) => Verdict::Open(open),
-            None if !draft.is_in_order(schema) => Verdict::Disordered,
+            None if !draft.is_in_order(self.schema) => Verdict::Disordered,
             None => Verdict::Split,
         }
+    }
+
+    fn still_open(&self, newest_micros: i64) -> Option<Open> {
+        let newest = newest_micros.div_euclid(1000);
+        self.closing.still_open(newest, unix_millis())
+    }
+}
+
+/// The size from which a partition is split, by what drew attention to it.
+fn bytes_min(found_by: Option<FoundBy>, wide_bytes: u64) -> u64 {
+    use FoundBy::{Failures, Hand, Slow, Timeouts, Tombstones, TooLarge};
+    match found_by {
+        // Cassandra said itself what is wrong, or a person did.
+        Some(Tombstones | TooLarge | Hand) => 0,
+        Some(Timeouts | Failures | Slow) => wide_bytes.min(SLOW_BYTES_MIN),
+        Some(FoundBy::Size | FoundBy::Warning | FoundBy::Long | FoundBy::Scan) | None => wide_bytes,
     }
 }
 
@@ -203,6 +243,20 @@ impl Draft {
 mod tests {
     use super::*;
     use crate::schema::names::TableName;
+
+    #[test]
+    fn what_hurts_is_split_whatever_its_size() {
+        let wide = 64 << 20;
+        for found_by in FoundBy::ALL {
+            let least = bytes_min(Some(found_by), wide);
+            assert_eq!(least == wide, found_by.is_size(), "{found_by:?}");
+            assert!(least == wide || least <= 2 << 20, "{found_by:?}");
+        }
+        assert_eq!(bytes_min(None, wide), wide);
+        assert_eq!(bytes_min(Some(FoundBy::Tombstones), wide), 0);
+        assert_eq!(bytes_min(Some(FoundBy::Hand), wide), 0);
+        assert_eq!(bytes_min(Some(FoundBy::Slow), 1 << 10), 1 << 10);
+    }
 
     #[test]
     fn a_checkpoint_is_read_as_it_was_written_or_not_at_all() {

@@ -1,5 +1,6 @@
 //! The work to do: splits that have not reached their end, learnt from `wide_row` and nowhere else. Those furthest
-//! along come first, then those read most.
+//! along come first, then those read most. Partitions that were found open before come behind others for a while: many
+//! of them are read most, and would come first each time.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::{Duration, Instant};
@@ -15,6 +16,8 @@ use crate::wide_row::store::{ChangedRow, ShardReading, SplitId, Store, StoreErro
 /// Pause after the work on a split stopped early; it doubles each time.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
 const PAUSE_MAX: Duration = Duration::from_secs(300);
+/// What has been due for this long comes as early as what is new.
+const OVERDUE_MILLIS: i64 = 3_600_000;
 
 #[derive(Default)]
 pub(super) struct Queue {
@@ -33,6 +36,8 @@ struct Waiting {
     /// When it entered its state, in milliseconds since 1970, like `due`.
     since: i64,
     due: i64,
+    /// It was looked at before, and had to wait.
+    has_waited: bool,
     /// It also waits until then, if the work on it stopped early or another worker holds it.
     rests_until: Option<Instant>,
     pause: Duration,
@@ -114,6 +119,7 @@ impl Queue {
                     state,
                     since,
                     due,
+                    has_waited: row.not_before.is_some(),
                     rests_until: known.as_ref().and_then(|known| known.rests_until),
                     pause: known.as_ref().map_or(PAUSE_MIN, |known| known.pause),
                     stopped: known.map_or(0, |known| known.stopped),
@@ -125,7 +131,7 @@ impl Queue {
     }
 
     /// The next split to work on, with its state and when it entered that state: the one furthest along, and among
-    /// equals the most read.
+    /// equals the most read of those that have not waited before.
     pub(super) fn next(
         &self,
         is_free: impl Fn(&SplitId) -> bool,
@@ -136,7 +142,11 @@ impl Queue {
             let rested = waiting.rests_until.is_none_or(|until| until <= instant);
             waiting.due <= now && rested && is_free(id)
         });
-        let first = ready.max_by_key(|(id, waiting)| (rank(waiting.state), reads(id)));
+        let first = ready.max_by_key(|(id, waiting)| {
+            let is_overdue = waiting.due.saturating_add(OVERDUE_MILLIS) <= now;
+            let is_early = is_overdue || !waiting.has_waited;
+            (rank(waiting.state), is_early, reads(id))
+        });
         first.map(|(id, waiting)| (id.clone(), waiting.state, waiting.since))
     }
 
@@ -186,7 +196,8 @@ impl Queue {
         for (id, waiting) in &self.waiting {
             if id.table == *table {
                 let since = oldest.entry(waiting.state).or_insert(i64::MAX);
-                *since = waiting.since.min(*since);
+                // One that is not due yet does not wait for work.
+                *since = waiting.since.max(waiting.due).min(*since);
             }
         }
         oldest
@@ -308,6 +319,27 @@ mod tests {
         let id = queue.next(|_| true, |_| 0).expect("one is due").0;
         queue.rest(&id);
         assert_eq!(next(&queue), None);
+    }
+
+    #[test]
+    fn what_was_found_open_comes_behind_what_is_new_for_a_while() {
+        let just = Some(unix_millis() - 1000);
+        let queue = queue(vec![
+            row(9, State::Detected, 1, just),
+            row(8, State::Detected, 1, just),
+            row(2, State::Detected, 1, Some(1)),
+            row(1, State::Detected, 1, None),
+        ]);
+        let mut order = Vec::new();
+        while let Some((id, ..)) = queue.next(
+            |id| !order.contains(&id.key.bytes()[0]),
+            |id| u64::from(id.key.bytes()[0]),
+        ) {
+            order.push(id.key.bytes()[0]);
+        }
+        assert_eq!(order, [2, 1, 9, 8]);
+        let open = row(7, State::Detected, 1, Some(unix_millis() + 3_600_000));
+        assert_eq!(next(&self::queue(vec![open])), None, "it waits");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use crate::pipeline::original::partition::Partition;
 use crate::pipeline::original::scan::ScanError;
 use crate::pipeline::plan::closed;
 use crate::pipeline::plan::strategy::PartitionSplitStrategy;
-use crate::pipeline::plan::{Draft, Planning, StageError, Verdict};
+use crate::pipeline::plan::{Closing, Draft, Open, Planned, Planning, StageError, Verdict};
 use crate::pipeline::settle;
 use crate::pipeline::verify::{Checked, Verification, Verified};
 use crate::schema::TableSchema;
@@ -61,25 +61,28 @@ impl Stage<'_> {
             partition: self.partition,
             settings: &table.settings,
             now: store.now().await?,
+            found_by: self.split.found_by,
+            closing: self.closing(),
+            reads_on: false,
         };
         let draft = match planning.run(self.checkpoint(), &self.report()).await {
             Err(StageError::Scan(error @ ScanError::Tombstones)) => {
                 return self.refuse(error.to_string(), DAY).await;
             }
-            other => other.map_err(stage_error)?,
+            other => match other.map_err(stage_error)? {
+                Planned::Whole(draft) => draft,
+                Planned::Open(open) => return self.wait(open).await,
+            },
         };
         let detected = self.split.detected_at.unwrap_or(0);
         let data = draft.data();
-        match planning.judge(&draft, detected, self.work.patience.hint_window) {
+        match planning.judge(&draft, detected) {
             Verdict::Split => {}
             Verdict::NotWide => {
                 let step = Step::FindNotWide(data);
                 return self.step(step, Some(after(DAY))).await;
             }
-            Verdict::Open(open) => {
-                let step = Step::Refuse(open.reason);
-                return self.step(step, Some(open.closed_at)).await;
-            }
+            Verdict::Open(open) => return self.wait(open).await,
             Verdict::Disordered => {
                 let reason = "its rows did not come in clustering order";
                 return self.fail(reason.to_owned().into()).await;
@@ -88,6 +91,23 @@ impl Stage<'_> {
         fail_point::reached("plan.layout");
         self.write_layout(&draft).await?;
         self.step(Step::Plan(data), None).await
+    }
+
+    /// Leaves the partition alone until it may be closed. One with a write time in the future is not merely open.
+    async fn wait(&self, open: Open) -> Result<(), WorkError> {
+        if open.is_ahead {
+            let step = Step::Refuse(open.reason);
+            return self.step(step, Some(open.closed_at)).await;
+        }
+        let now = unix_millis();
+        let next = open.next_look(self.split.detected_at.unwrap_or(now), now);
+        self.step(Step::Wait(open.reason), Some(next)).await
+    }
+
+    fn closing(&self) -> Closing {
+        let (settings, found_by) = (&self.work.table.settings, self.split.found_by);
+        let place = (self.schema, &self.partition.key);
+        Closing::new(settings, place, found_by, self.work.patience.hint_window)
     }
 
     /// Writes the layout, once per generation. A plan that is made again after a crash keeps the first layout, whose
@@ -140,13 +160,9 @@ impl Stage<'_> {
             partition: self.partition,
             layout: &layout,
             now,
-            newest_micros: closed::newest_allowed(
-                &self.work.table.settings,
-                self.schema,
-                self.partition,
-                self.split.changed_at.unwrap_or(0),
-                self.work.patience.hint_window,
-            ),
+            newest_micros: self
+                .closing()
+                .newest_allowed(self.split.changed_at.unwrap_or(0)),
             written: &|rows, bytes| self.work.metrics.copied(rows, bytes),
         };
         match copying.run(self.checkpoint(), &self.report()).await {

@@ -194,6 +194,9 @@ impl Work<'_> {
             let is_current = split.standing.row_epoch == split.standing.epoch;
             let done = match split.standing.state {
                 _ if !is_current => return Ok(split.standing.state),
+                State::Detected if split.not_before.is_some_and(|time| time > unix_millis()) => {
+                    return Ok(State::Detected);
+                }
                 State::Detected => stage.plan().await,
                 State::Planned | State::Guarded => stage.guard().await,
                 State::Copying => stage.copy().await,

@@ -16,6 +16,7 @@ fn steps() -> Vec<Step> {
         Step::Plan(PreSplitData::default()),
         Step::FindNotWide(PreSplitData::default()),
         Step::Refuse("masked column".to_owned()),
+        Step::Wait("it was written to".to_owned()),
         Step::Guard,
         Step::Copy,
         Step::Verify,
@@ -34,6 +35,7 @@ fn steps() -> Vec<Step> {
 fn only_the_legal_steps_can_be_made() {
     use State::*;
     let legal = [
+        (Detected, Detected),
         (Detected, Planned),
         (Detected, NotWide),
         (Detected, Refused),
@@ -78,6 +80,29 @@ fn a_new_attempt_follows_ends_only_and_counts_on() {
             assert_eq!(again.to(), State::Detected);
         }
     }
+}
+
+#[test]
+fn a_person_also_begins_anew_what_is_only_detected() {
+    for state in State::ALL {
+        let again = Transition::again_by_hand(at(state));
+        let may = state.is_end() || state == State::Detected;
+        assert_eq!(again.is_ok(), may, "{state:?}");
+        if let Ok(again) = again {
+            assert_eq!(again.next_generation(), Generation(4));
+        }
+    }
+}
+
+#[test]
+fn what_waits_is_read_from_its_beginning_next_time() {
+    let wait = Step::Wait("it was written to".to_owned());
+    let wait = Transition::step(at(State::Detected), wait).expect("legal");
+    assert!(wait.forgets_progress());
+    assert_eq!(wait.reason(), Some("it was written to"));
+    let plan = Step::Plan(PreSplitData::default());
+    let plan = Transition::step(at(State::Detected), plan).expect("legal");
+    assert_eq!((plan.forgets_progress(), plan.reason()), (false, None));
 }
 
 #[test]

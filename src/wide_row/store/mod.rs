@@ -20,6 +20,7 @@ mod columns;
 pub mod connect;
 mod demote;
 mod describe;
+mod detect;
 mod fleet;
 mod layout;
 mod lease;
@@ -50,6 +51,7 @@ use paxos::Proven;
 
 use crate::schema::names::{PartitionKey, TableName};
 pub use describe::Described;
+pub use detect::{Detected, Found};
 pub use lease::{Lease, Leased};
 pub use list::Listed;
 pub use nodes::NodeFacts;
@@ -59,7 +61,7 @@ pub use split_table::{HIDDEN, LeftRow, MadeTable, Prospect, SplitTables};
 use statements::Statements;
 pub use time::TimeError;
 pub use top_partitions::{TopPartition, TopPartitions};
-pub use transition::{Detected, End, Found, Outcome};
+pub use transition::{End, Outcome};
 pub use unsettled::Left;
 pub use watched::{SeenTable, WatchedRow};
 

@@ -11,6 +11,7 @@ use super::cas::{Values, bind};
 use super::columns::{PostSplitColumn, PreSplitColumn, ProgressColumn, row_with_later_columns};
 use super::{SplitId, Store, StoreError, not_understood};
 use crate::schema::names::{PartitionKey, TableName};
+use crate::wide_row::found_by::FoundBy;
 use crate::wide_row::layout::Seal;
 use crate::wide_row::names::{Generation, Version};
 use crate::wide_row::state::{PostSplitData, PreSplitData, Progress, Standing, State};
@@ -86,8 +87,8 @@ pub struct Split {
     pub seen_bytes: Option<i64>,
     /// Buckets of older attempts are gone.
     pub oldest_generation: Option<Generation>,
-    /// What drew attention to it; `None` if an earlier version found it.
-    pub found_by: Option<String>,
+    /// What drew attention to it; `None` if another version found it.
+    pub found_by: Option<FoundBy>,
 }
 
 impl Store {
@@ -469,7 +470,7 @@ impl TryFrom<SplitRow> for Split {
             failures: row.failures.unwrap_or(0),
             seen_bytes: row.seen_bytes,
             oldest_generation: row.oldest_generation.map(Generation),
-            found_by: row.found_by,
+            found_by: row.found_by.as_deref().and_then(FoundBy::parse),
         })
     }
 }

@@ -134,10 +134,10 @@ statements! {
         null");
     detect: lwt("UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, changed_at = ?, oldest_generation = ?, \
         seen_bytes = ?{, found_by = ?} WHERE {split} IF version < ? AND epoch = ? AND generation = null");
-    again: lwt("UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, changed_at = ?, seen_bytes = ?{, found_by = ?}, pre_split_data = null, \
-        post_split_data = null, progress = null, reason = null, not_before = null, lease = null WHERE {split} IF version < ? AND epoch = ? AND generation = ? \
+    again: lwt("UPDATE {keyspace}.wide_row SET {step}, detected_at = ?, changed_at = ?, seen_bytes = ?, reason = ?, not_before = ?{, found_by = ?}, \
+        pre_split_data = null, post_split_data = null, progress = null, lease = null WHERE {split} IF version < ? AND epoch = ? AND generation = ? \
         AND state = ? AND row_version = ?");
-    step: lwt("UPDATE {keyspace}.wide_row SET {step}, pre_split_data = ?, post_split_data = ?, reason = ?, \
+    step: lwt("UPDATE {keyspace}.wide_row SET {step}, pre_split_data = ?, post_split_data = ?, progress = ?, reason = ?, \
         not_before = ?, failures = ?, changed_at = ? WHERE {split} IF version < ? AND epoch = ? AND generation = ? AND lease = ? AND state \
         IN (?, ?)");
     /// Clears `not_before`: on a split in service it is the time of the next comparison, which must not delay the next

@@ -1,12 +1,11 @@
 //! Changes of splits: each one LWT that also moves the shard's version.
 
 use futures::StreamExt;
-use scylla::serialize::value::SerializeValue;
 use scylla::value::{CqlTimestamp, MaybeUnset};
 
 use super::cas::{Answer, Ended, bind, change};
-use super::columns::{PostSplitColumn, PreSplitColumn};
-use super::{KeyReading, Lease, SplitId, Store, StoreError, not_understood};
+use super::columns::{PostSplitColumn, PreSplitColumn, ProgressColumn};
+use super::{Lease, SplitId, Store, StoreError, not_understood};
 use crate::schema::names::TableName;
 use crate::wide_row::clock::unix_millis;
 use crate::wide_row::layout::Layout;
@@ -25,29 +24,6 @@ pub enum Outcome {
     Lost,
 }
 
-/// What recording a wide partition led to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Detected {
-    New(Generation),
-    /// It has a split that is in progress or in service, or that another process has just recorded.
-    Known,
-    /// It is too early for another attempt: `not_before` or `unsettled_until` has not passed.
-    NotYet,
-    /// The table is being moved to another number of shards.
-    Retired,
-}
-
-/// How a wide partition was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Found {
-    /// Size of the scan that found it, if there was one.
-    pub bytes: Option<i64>,
-    /// What drew attention to it; `None` leaves what is recorded.
-    pub by: Option<&'static str>,
-    /// A person asked for it, so it does not wait for `not_before`.
-    pub by_hand: bool,
-}
-
 /// How a generation ends. A field that is `None` leaves the stored value unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct End {
@@ -59,127 +35,6 @@ pub struct End {
 }
 
 impl Store {
-    /// Records that a partition is wide; a split that has ended begins its next generation.
-    pub async fn detect(&self, id: &SplitId, found: Found) -> Result<Detected, StoreError> {
-        let reading = self.read_key(id).await?;
-        if let Some(standing) = reading.standing {
-            let Ok(again) = Transition::again(standing) else {
-                return Ok(Detected::Known);
-            };
-            let is_before = |time: Option<i64>| time.is_some_and(|time| now().0 < time);
-            let too_early = is_before(reading.not_before) && !found.by_hand;
-            if too_early && standing.row_epoch == standing.epoch
-                || is_before(reading.unsettled_until)
-            {
-                return Ok(Detected::NotYet);
-            }
-            return self.next_generation(id, &reading, &again, found).await;
-        }
-        if reading.is_unknown {
-            return Ok(Detected::Known);
-        }
-        // A read of a key that has no row returns no statics, so they are read separately.
-        let shard = self.read_shard(&id.table, id.shard).await?;
-        let seen = match shard.version {
-            Version(0) => self.begin_shard(&id.table, id.shard).await?,
-            version => version,
-        };
-        match shard.epoch {
-            ..=RETIRED => Ok(Detected::Retired),
-            epoch => self.first_generation(id, seen, epoch, found).await,
-        }
-    }
-
-    async fn first_generation(
-        &self,
-        id: &SplitId,
-        seen: Version,
-        epoch: i32,
-        found: Found,
-    ) -> Result<Detected, StoreError> {
-        let now = now();
-        let first = Generation::first(now.0).ok_or_else(|| {
-            StoreError::Refused("this machine's clock is before 2020; set it first".into())
-        })?;
-        let values = |version: Version| {
-            let state = State::Detected.as_str();
-            let mut values = bind![
-                version.0,
-                version.0,
-                state,
-                first.0,
-                epoch,
-                now,
-                now,
-                first.0,
-                found.bytes
-            ];
-            values.extend(self.found_by(found));
-            values.extend(bind![; place id; version.0, epoch]);
-            values
-        };
-        let repeatable = |answer: &Answer| {
-            answer.int("epoch") == Some(epoch) && answer.int("generation").is_none()
-        };
-        let statement = &self.statements.detect;
-        let _turn = self.turns.take(&id.table, id.shard).await;
-        let ended = change(&self.session, statement, seen, values, repeatable).await?;
-        Ok(match ended {
-            Ended::Applied(_) => Detected::New(first),
-            Ended::Lost(_) => Detected::Known,
-        })
-    }
-
-    async fn next_generation(
-        &self,
-        id: &SplitId,
-        reading: &KeyReading,
-        again: &Transition,
-        found: Found,
-    ) -> Result<Detected, StoreError> {
-        let now = now();
-        let (from, to) = (again.from().as_str(), again.to().as_str());
-        let (last, next) = (again.generation(), again.next_generation());
-        let epoch = again.epoch();
-        // A process that changed the row since it was read may have had a reason against another attempt.
-        let row_version = Some(reading.row_version.0).filter(|version| *version > 0);
-        let values = |version: Version| {
-            let mut values = bind![
-                version.0,
-                version.0,
-                to,
-                next.0,
-                epoch,
-                now,
-                now,
-                found.bytes
-            ];
-            values.extend(self.found_by(found));
-            values.extend(bind![; place id; version.0, epoch, last.0, from, row_version]);
-            values
-        };
-        let repeatable = |answer: &Answer| {
-            answer.int("epoch") == Some(epoch)
-                && answer.int("generation") == Some(last.0)
-                && answer.text("state") == Some(from)
-                && answer.bigint("row_version") == row_version
-        };
-        let statement = &self.statements.again;
-        let _turn = self.turns.take(&id.table, id.shard).await;
-        let seen = reading.version;
-        let ended = change(&self.session, statement, seen, values, repeatable).await?;
-        Ok(match ended {
-            Ended::Applied(_) => Detected::New(next),
-            Ended::Lost(_) => Detected::Known,
-        })
-    }
-
-    /// The value of `found_by`, if the schema has it.
-    fn found_by(&self, found: Found) -> Option<Box<dyn SerializeValue + Send + Sync>> {
-        self.statements.later.as_ref()?;
-        Some(Box::new(MaybeUnset::from_option(found.by)))
-    }
-
     /// Names the one layout of a generation that readers may use, once it is proven. `None`: the schema has no room for
     /// a seal yet, and readers treat the generation as one of an earlier version.
     pub async fn seal(
@@ -228,13 +83,18 @@ impl Store {
         let token = lease.token().to_owned();
         let not_before = transition.earliest().map(CqlTimestamp);
         let failures = transition.failures();
+        let progress = || match transition.forgets_progress() {
+            true => MaybeUnset::Set(None::<ProgressColumn>),
+            false => MaybeUnset::Unset,
+        };
         let values = |version: Version| {
             bind![
                 version.0, version.0, to, generation, epoch,
                 MaybeUnset::from_option(pre.clone()),
                 MaybeUnset::from_option(post.clone()),
-                MaybeUnset::from_option(reason.clone()),
-                MaybeUnset::from_option(not_before),
+                progress(),
+                reason.clone(),
+                not_before,
                 MaybeUnset::from_option(failures),
                 now;
                 place id;
@@ -389,7 +249,11 @@ impl Store {
     }
 
     /// Gives a shard its first version, unless another process was first.
-    async fn begin_shard(&self, table: &TableName, shard: i32) -> Result<Version, StoreError> {
+    pub(super) async fn begin_shard(
+        &self,
+        table: &TableName,
+        shard: i32,
+    ) -> Result<Version, StoreError> {
         let values = |version: Version| {
             bind![
                 version.0,

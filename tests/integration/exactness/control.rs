@@ -9,6 +9,8 @@ use futures::StreamExt as _;
 use narrows::schema::bucket::Bucket;
 use narrows::schema::names::{PartitionKey, TableName};
 use narrows::watched::Mode;
+use narrows::wide_row::clock::unix_millis;
+use narrows::wide_row::found_by::FoundBy;
 use narrows::wide_row::layout::{Layout, LayoutId};
 use narrows::wide_row::names::Generation;
 use narrows::wide_row::state::{PostSplitData, PreSplitData, Standing, State, Step, Transition};
@@ -32,8 +34,7 @@ const WANTED: &str = "the test wants it";
 /// Somebody asked for it.
 const BY_HAND: Found = Found {
     bytes: None,
-    by: Some("hand"),
-    by_hand: true,
+    by: Some(FoundBy::Hand),
 };
 const WORKABLE: [State; 5] = [
     State::Detected,
@@ -93,9 +94,17 @@ impl Control {
         }
     }
 
-    /// The same where there may be something against it.
+    /// The same where there may be something against it. What waits for a hint has not begun.
     pub(crate) fn try_nominate(&self, id: &SplitId) -> Detected {
-        self.runtime.block_on(self.detect(id, BY_HAND))
+        let detected = self.runtime.block_on(self.detect(id, BY_HAND));
+        let waits = |split: Split| {
+            let is_later = |time: i64| time > unix_millis();
+            split.standing.state == State::Detected && split.not_before.is_some_and(is_later)
+        };
+        match self.split(id).is_some_and(waits) {
+            true => Detected::NotYet,
+            false => detected,
+        }
     }
 
     /// A change that the store did not answer may have taken place: what has begun since is ours, nobody else nominates.

@@ -18,7 +18,7 @@ struct Case {
     says: &'static str,
 }
 
-const NEW: [Case; 9] = [
+const NEW: [Case; 8] = [
     Case {
         name: "counted",
         create: "CREATE TABLE counted (k int, c int, n counter, PRIMARY KEY (k, c))",
@@ -60,12 +60,6 @@ const NEW: [Case; 9] = [
         create: "CREATE TABLE ahead (k int, c int, v blob, PRIMARY KEY (k, c))",
         write: "INSERT INTO ahead (k, c, v) VALUES (1, 1, LARGE) USING TIMESTAMP 4000000000000000",
         says: "in the future",
-    },
-    Case {
-        name: "lately",
-        create: "CREATE TABLE lately (k int, c int, v blob, PRIMARY KEY (k, c))",
-        write: "INSERT INTO lately (k, c, v) VALUES (1, 1, LARGE)",
-        says: "ago, and counts as closed after",
     },
     Case {
         name: "single",

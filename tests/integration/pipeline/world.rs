@@ -114,6 +114,11 @@ impl World {
 
     /// Lets the next thing to do with a split be due now. Whoever starts afterwards knows.
     pub(super) fn make_due(&mut self, id: &SplitId) {
+        self.set(id, "not_before = 1000");
+    }
+
+    /// Changes columns of a split that no follower needs to know.
+    pub(super) fn set(&mut self, id: &SplitId, columns: &str) {
         let SplitId { table, shard, key } = id;
         let key: String = key
             .bytes()
@@ -121,7 +126,7 @@ impl World {
             .map(|byte| format!("{byte:02x}"))
             .collect();
         self.direct.write(&[format!(
-            "UPDATE {}.wide_row SET not_before = 1000 WHERE keyspace_name = '{}' AND table_name = '{}' \
+            "UPDATE {}.wide_row SET {columns} WHERE keyspace_name = '{}' AND table_name = '{}' \
              AND shard = {shard} AND partition_key = 0x{key}",
             self.control_keyspace.name, table.keyspace, table.table
         )]);
@@ -150,7 +155,12 @@ impl World {
 
     /// Writes rows of a kilobyte into a partition of `t`, two days old; some of them expire in ten days.
     pub(crate) fn fill(&mut self, key: i32, rows: i32) {
-        let (table, written) = (self.name("t"), days_ago(2));
+        self.fill_at(key, rows, days_ago(2));
+    }
+
+    /// The same, written at this time, in microseconds.
+    pub(crate) fn fill_at(&mut self, key: i32, rows: i32, written: i64) {
+        let table = self.name("t");
         let text = "x".repeat(900);
         let insert = |row: i32| {
             let ttl = if row % 7 == 3 { " AND TTL 864000" } else { "" };

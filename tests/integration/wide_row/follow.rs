@@ -5,7 +5,9 @@ use std::sync::Arc;
 use narrows::known::retire::Retirer;
 use narrows::known::slot::StoreSlot;
 use narrows::wide_row::clock::unix_millis;
+use narrows::wide_row::found_by::FoundBy;
 use narrows::wide_row::names::Version;
+use narrows::wide_row::state::State;
 use narrows::wide_row::store::{Detected, Found, Left, SplitId};
 
 use super::control::{Control, FIRST_SHARD, SHARDS, key_in_cql, split, table, watched_table};
@@ -250,12 +252,23 @@ async fn a_partition_that_is_left_alone_stays_so_in_other_shards() {
     };
     assert_eq!(unsettled(&early).await, Some(until));
     assert_eq!(unsettled(&past).await, None, "its time has come");
+    let detected = store.detect(&moved(&early), Found::default()).await;
+    assert_eq!(detected.expect("read"), Detected::NotYet);
+    // A person's wish waits for the same time.
     let by_hand = Found {
-        by_hand: true,
+        by: Some(FoundBy::Hand),
         ..Found::default()
     };
-    let detected = store.detect(&moved(&early), by_hand).await;
-    assert_eq!(detected.expect("read"), Detected::NotYet);
+    for begins in [true, false] {
+        let detected = store.detect(&moved(&early), by_hand).await;
+        let has_begun = matches!(detected.expect("read"), Detected::New(_));
+        assert_eq!(has_begun, begins, "once");
+        let split = store.read_split(&moved(&early)).await.expect("read");
+        let split = split.expect("it waits");
+        let waits = (split.standing.state, split.not_before, split.found_by);
+        let expected = (State::Detected, Some(until), Some(FoundBy::Hand));
+        assert_eq!(waits, expected);
+    }
     let left = store.leave_until(&early, until, "the test wants it").await;
     assert_eq!(left.expect("read"), Left::Retired);
     // A write of unknown outcome that began before the move.

@@ -99,11 +99,10 @@ fn a_plan_is_told_with_its_buckets() {
 
 #[test]
 fn what_would_not_be_split_is_told_with_the_reason() {
-    let (text, line) = told(Outcome::NotWide, Some(3), |_| {});
+    let (text, line) = told(Outcome::NotWide, Some(0), |_| {});
     assert!(
-        text.contains(
-            "it would not be split: NOT_WIDE, since wide_bytes of the table is 8.0 MiB\n"
-        ) && text.ends_with("\nnothing was written\n"),
+        text.contains("it would not be split: NOT_WIDE, it has no rows\n")
+            && text.ends_with("\nnothing was written\n"),
         "{text}"
     );
     assert!(
@@ -111,7 +110,7 @@ fn what_would_not_be_split_is_told_with_the_reason() {
         "{text}"
     );
     let reason = "it has static columns, which belong to no row";
-    let refused = Outcome::Refused(reason.to_owned(), None);
+    let refused = Outcome::Refused(reason.to_owned());
     let (text, line) = told(refused, None, |_| {});
     assert!(
         text.contains("it would not be split: REFUSED, it has static"),
@@ -121,18 +120,22 @@ fn what_would_not_be_split_is_told_with_the_reason() {
         line.contains("\"would_be\":\"REFUSED\"") && line.contains("\"rows\":null"),
         "{line}"
     );
-    let open = Outcome::Refused(
-        "it was written 5 minutes ago".to_owned(),
-        Some(NOW + 7_200_000),
-    );
+    let open = Outcome::Waits("it was written 5 minutes ago".to_owned(), NOW + 7_200_000);
     let (text, line) = told(open, Some(40), |_| {});
     let whole = text.replace("\n             ", " ");
     assert!(
-        whole.contains("not be split yet: REFUSED, it was written 5 minutes ago; tried again at 2023-11-15 00:13:20Z, in 2 h\n"),
+        whole.contains("split, but not yet: WAITING until 2023-11-15 00:13:20Z, in 2 h, because it was written 5 minutes ago\n"),
         "{text}"
     );
     assert!(
         text.contains("20 buckets") && line.contains("\"not_before\":\"2023-11-15T00:13:20.000Z\"")
+    );
+    assert!(line.contains("\"would_be\":\"WAITING\""), "{line}");
+    let (text, _) = told(Outcome::Split, Some(3), |_| {});
+    let whole = text.replace("\n             ", " ");
+    assert!(
+        whole.contains("it would be split, because you ask; by itself its size would not be enough, since wide_bytes of the table is 8.0 MiB\n"),
+        "{text}"
     );
     let (text, _) = told(Outcome::Fails("its rows are odd"), Some(40), |_| {});
     assert!(

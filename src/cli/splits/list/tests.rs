@@ -35,6 +35,8 @@ fn some() -> Vec<Found> {
     let mut detected = split(State::Detected);
     detected.seen_bytes = Some(480 << 20);
     detected.not_before = Some(NOW + 7_200_000);
+    detected.reason = Some("written to".to_owned());
+    detected.found_by = Some(FoundBy::Tombstones);
     let mut failed = split(State::Failed);
     failed.reason = Some("bucket 3\ndiffers".to_owned());
     let mut past = progressing(State::Completed, 500_000, 500_000);
@@ -54,7 +56,7 @@ fn lines_are_aligned() {
         "\
 TABLE          KEY      STATE        GENERATION  DONE    ROWS       SIZE   AGE  REASON
 plant.reading  's1', 7  COPYING       216345678   42%  500000  476.8 MiB   1 s
-plant.reading  's2', 7  DETECTED      216345678     –       –  480.0 MiB  61 s  waits for 2 h
+plant.reading  's2', 7  WAITING       216345678     –       –  480.0 MiB  61 s  written to; waits for 2 h
 plant.reading  's3', 7  FAILED        216345678     –       –          –   2 h  bucket 3 differs
 plant.reading  's4', 7  (COMPLETED)   216345678     –  500000  476.8 MiB   2 d  out of service with its whole table
 "
@@ -84,7 +86,7 @@ fn long_keys_are_shortened_to_what_a_terminal_leaves() {
 #[test]
 fn objects_hold_all_that_is_known() {
     let parsed = |one: &Found| -> serde_json::Value {
-        let line = format::json(&Row::new(one, &keys()));
+        let line = format::json(&Row::new(one, &keys(), NOW));
         assert!(
             line.starts_with("{\"table\":\"plant.reading\",\"key\":["),
             "{line}"
@@ -96,12 +98,14 @@ fn objects_hold_all_that_is_known() {
         objects[0],
         serde_json::json!({
             "table": "plant.reading", "key": ["'s1'", "7"], "partition_key": "0x000273310000040000000700",
-            "state": "COPYING", "generation": 216_345_678, "in_service": false, "out_with_table": false,
+            "state": "COPYING", "found_by": null, "generation": 216_345_678, "in_service": false, "out_with_table": false,
             "percent": 42, "done_rows": 210_000, "done_bytes": 210_000_000, "rows": 500_000, "bytes": 500_000_000,
             "seen_bytes": null, "worker": null, "failures": 0, "reason": null, "not_before": null,
             "detected_at": null, "changed_at": "2023-11-14T22:14:59.000Z",
         })
     );
+    assert_eq!(objects[1]["state"], "WAITING");
+    assert_eq!(objects[1]["found_by"], "tombstones");
     assert_eq!(objects[2]["reason"], "bucket 3\ndiffers");
     assert_eq!(objects[3]["out_with_table"], true);
     let odd = Found {
@@ -116,7 +120,7 @@ fn objects_hold_all_that_is_known() {
 fn only_the_latest_are_kept() {
     let mut latest = Latest {
         limit: 3,
-        state: Some(State::Copying),
+        state: Some(ShownState::At(State::Copying)),
         ..Latest::default()
     };
     for number in [5, 1, 9, 3, 7] {
@@ -174,11 +178,11 @@ fn what_is_not_shown_is_said() {
             &all,
             &one,
             counts(0, 0, 0),
-            "no partition of p.t has been found wide yet; one of 64.0 MiB or more is found when a client reads it through a proxy\n\
+            "no partition of p.t has been found wide yet; one of 64.0 MiB or more, or one whose reads are slow or fail, is found when a client reads it through a proxy\n\
              to nominate one by hand: narrows splits add p.t key…\n",
         ),
         (
-            &command(Some("p.t"), Some(State::Failed)),
+            &command(Some("p.t"), Some(ShownState::At(State::Failed))),
             &one,
             counts(0, 4, 0),
             "no split is FAILED; 4 are in other states\n",

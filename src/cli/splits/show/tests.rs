@@ -126,7 +126,8 @@ fn a_partition_that_was_never_found_wide_is_told_so() {
         "\
 partition    plant.reading: sensor = 's1', day = 7
 state        none: it was not found wide, and the original answers
-next         a read of 64.0 MiB or more through a proxy finds it; to nominate it by hand:
+next         a read of 64.0 MiB or more through a proxy finds it, and so do reads that are slow or
+             fail; to split it whatever its size:
              narrows splits add plant.reading \"'s1'\" 7
 "
     );
@@ -159,6 +160,49 @@ fn every_state_has_a_meaning_and_a_next_step() {
         past.standing.epoch = 1;
         let text = compose(&partition(), &past, &Found::None, NOW);
         assert!(text.contains("narrows splits add"), "{text}");
+    }
+}
+
+#[test]
+fn what_waits_is_shown_with_the_time_and_only_advice_that_helps() {
+    let mut waiting = split(State::Detected);
+    waiting.detected_at = Some(NOW - 60_000);
+    waiting.found_by = Some(FoundBy::Tombstones);
+    waiting.reason = Some("it was written to 5 minutes ago".to_owned());
+    waiting.not_before = Some(NOW + 7_200_000);
+    let shown = |split: &Split| compose(&partition(), split, &Found::None, NOW);
+    let text = shown(&waiting);
+    for part in [
+        "state        WAITING at generation 216345678\n",
+        "found        2023-11-14 22:14:00Z, 60 s ago, by its tombstones\n",
+        "not before   2023-11-15 00:15:00Z, in 2 h: not looked at before then\n",
+        "next         narrows splits add plant.reading \"'s1'\" 7    # split it as soon as no hint",
+    ] {
+        assert!(text.contains(part), "{part} is missing:\n{text}");
+    }
+    waiting.found_by = Some(FoundBy::Hand);
+    let text = shown(&waiting);
+    assert!(!text.contains("splits add"), "a person has asked:\n{text}");
+    waiting.not_before = Some(NOW - 1);
+    assert!(shown(&waiting).contains("state        DETECTED"));
+    for (state, found_by, advice) in [
+        (
+            State::NotWide,
+            FoundBy::Size,
+            "7    # split it whatever its size\n",
+        ),
+        (State::NotWide, FoundBy::Hand, "7 --dry-run    #"),
+        (State::Refused, FoundBy::Size, "7 --dry-run    #"),
+        (
+            State::Failed,
+            FoundBy::Size,
+            "7    # try it again at once\n",
+        ),
+    ] {
+        let mut split = split(state);
+        split.found_by = Some(found_by);
+        let text = shown(&split);
+        assert!(text.contains(advice), "{state:?}: {text}");
     }
 }
 
