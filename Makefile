@@ -24,7 +24,7 @@ need:
 need-drivers:
 	@tests/need.sh drivers
 
-demo: need ## Watch two wide partitions being split and read again (KEEP=1: look around)
+demo: need ## Watch three partitions being split and read again (KEEP=1: look around)
 	@tests/demo/demo.sh
 
 RUN := python3 -B tests/run/run.py

@@ -41,6 +41,14 @@ def timed(session, text):
     return rows, time.perf_counter() - begin
 
 
+def warned(session, text):
+    """How many rows there are, what Cassandra warns of, and how long that took."""
+    begin = time.perf_counter()
+    result = session.execute(SimpleStatement(text, fetch_size=PAGE_ROWS))
+    rows = len(list(result))
+    return rows, result.response_future.warnings or [], time.perf_counter() - begin
+
+
 def prove_equal(direct, through, sensor, rest, bar):
     """Compares every row of both sides, cell by cell with write times and what is left of their TTLs, in pages. Returns the
     number of rows, and of notes that expire."""
@@ -110,7 +118,7 @@ class Case:
 
 
 def cases():
-    pump, valve = readings.PUMP, readings.VALVE
+    pump, valve, gate = readings.PUMP, readings.VALVE, readings.GATE
     return [
         Case("newest 10 rows", pump, "*", " LIMIT 10"),
         Case("100 rows before noon", pump, "*", NOON + " LIMIT 100"),
@@ -120,4 +128,7 @@ def cases():
         Case("newest 10 rows", valve, "*", " LIMIT 10", detour=PAST),
         Case("count(*)", valve, "count(*)", rounds=3, detour=PAST),
         Case("all rows, in pages of 1,000", valve, "*", rounds=3, detour=PAST),
+        Case("newest 10 rows", gate, "*", " LIMIT 10"),
+        Case("count(*)", gate, "count(*)", rounds=3),
+        Case("all rows, in pages of 1,000", gate, "*", rounds=3),
     ]

@@ -1,4 +1,5 @@
-"""The data of the demo: one day of two sensors in the table of cql/examples/legacy.cql, as it was written days ago."""
+"""The data of the demo: one day of three sensors, as it was written days ago. Two are in the table of cql/examples/legacy.cql,
+one is in a table like it."""
 
 import datetime
 import pathlib
@@ -10,6 +11,10 @@ from cassandra.query import BatchStatement, BatchType
 
 SCHEMA = pathlib.Path("cql/examples/legacy.cql")
 TABLE = "plant.reading"
+# Watched without any settings.
+ALARMS = "plant.alarm"
+CREATE_ALARMS = (f"CREATE TABLE IF NOT EXISTS {ALARMS} (sensor text, day date, ts timestamp, value double, note text, "
+                 "PRIMARY KEY ((sensor, day), ts)) WITH CLUSTERING ORDER BY (ts DESC)")
 # A partition that was written within the last hours may still be written, and is not split.
 DAY = datetime.datetime.now(datetime.timezone.utc).date() - datetime.timedelta(days=3)
 MIDNIGHT = datetime.datetime.combine(DAY, datetime.time())
@@ -20,6 +25,8 @@ PUMP, PUMP_ROWS = "pump-7", 40_000
 # A few readings of the night; everything later was deleted. The table's order is newest first, so that every read of
 # the newest rows must pass the deletions, and Cassandra gives up at 100,000 of them.
 VALVE, VALVE_ROWS, DELETIONS = "valve-3", 5_000, 110_000
+# Small, and Cassandra still answers, but only with a warning.
+GATE, GATE_ROWS, GATE_DELETIONS = "gate-5", 2_000, 50_000
 DELETED_FROM = MIDNIGHT + datetime.timedelta(hours=3)
 
 NOTE_BYTES = 1_000
@@ -31,14 +38,18 @@ ROWS_PER_BATCH = 50
 DELETIONS_PER_BATCH = 1_000
 BATCHES_AT_A_TIME = 8
 
-INSERT = f"INSERT INTO {TABLE} (sensor, day, ts, value, note) VALUES (?, ?, ?, ?, ?) USING TIMESTAMP ?"
-INSERT_VALUE = f"INSERT INTO {TABLE} (sensor, day, ts, value) VALUES (?, ?, ?, ?) USING TIMESTAMP ?"
-SET_NOTE = f"UPDATE {TABLE} USING TIMESTAMP ? AND TTL {EXPIRY_SECONDS} SET note = ? WHERE sensor = ? AND day = ? AND ts = ?"
-DELETE = f"DELETE FROM {TABLE} USING TIMESTAMP ? WHERE sensor = ? AND day = ? AND ts = ?"
+INSERT = "INSERT INTO {} (sensor, day, ts, value, note) VALUES (?, ?, ?, ?, ?) USING TIMESTAMP ?"
+INSERT_VALUE = "INSERT INTO {} (sensor, day, ts, value) VALUES (?, ?, ?, ?) USING TIMESTAMP ?"
+SET_NOTE = f"UPDATE {{}} USING TIMESTAMP ? AND TTL {EXPIRY_SECONDS} SET note = ? WHERE sensor = ? AND day = ? AND ts = ?"
+DELETE = "DELETE FROM {} USING TIMESTAMP ? WHERE sensor = ? AND day = ? AND ts = ?"
+
+
+def table_of(sensor):
+    return ALARMS if sensor == GATE else TABLE
 
 
 def select(what, sensor, rest=""):
-    return f"SELECT {what} FROM {TABLE} WHERE sensor = '{sensor}' AND day = '{DAY}'{rest}"
+    return f"SELECT {what} FROM {table_of(sensor)} WHERE sensor = '{sensor}' AND day = '{DAY}'{rest}"
 
 
 def micros(moment):
@@ -47,13 +58,14 @@ def micros(moment):
 
 def create(session):
     text = "\n".join(line for line in SCHEMA.read_text().splitlines() if not line.startswith("--"))
-    for statement in filter(str.strip, text.split(";")):
+    for statement in [*filter(str.strip, text.split(";")), CREATE_ALARMS]:
         session.execute(statement)
 
 
 def load_rows(session, sensor, count, bar):
     """Each row with the time of its reading as its write time."""
-    insert, insert_value, set_note = map(session.prepare, (INSERT, INSERT_VALUE, SET_NOTE))
+    table = table_of(sensor)
+    insert, insert_value, set_note = (session.prepare(text.format(table)) for text in (INSERT, INSERT_VALUE, SET_NOTE))
     letters = "".join(random.Random(sensor).choices(string.ascii_letters + " ", k=64 * NOTE_BYTES))
 
     def add(batch, number):
@@ -69,15 +81,15 @@ def load_rows(session, sensor, count, bar):
     execute(session, add, count, ROWS_PER_BATCH, bar)
 
 
-def load_deletions(session, bar):
+def load_deletions(session, sensor, count, bar):
     """Single rows, one every half second, deleted at the end of the day."""
-    delete, end = session.prepare(DELETE), micros(MIDNIGHT + datetime.timedelta(days=1))
+    delete, end = session.prepare(DELETE.format(table_of(sensor))), micros(MIDNIGHT + datetime.timedelta(days=1))
 
     def add(batch, number):
         ts = DELETED_FROM + datetime.timedelta(seconds=number / 2)
-        batch.add(delete, (end, VALVE, DAY, ts))
+        batch.add(delete, (end, sensor, DAY, ts))
 
-    execute(session, add, DELETIONS, DELETIONS_PER_BATCH, bar)
+    execute(session, add, count, DELETIONS_PER_BATCH, bar)
 
 
 def execute(session, add, count, per_batch, bar):

@@ -51,6 +51,10 @@ name = "plant.reading"
 # 64MiB and 8MiB unless told.
 wide_bytes = "4MiB"
 target_bytes = "2MiB"
+
+[[table]]
+# Everything at its default.
+name = "plant.alarm"
 """
 
 
