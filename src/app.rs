@@ -5,13 +5,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use crate::admin::Readiness;
 use crate::cli::check;
-use crate::config::{self, Config, TopologyMode, changed_without_restart, with_reloadable};
+use crate::config::{
+    self, Config, Enabled, TopologyMode, changed_without_restart, with_reloadable,
+};
+use crate::finding::{Change, Finding};
 use crate::known::service::Role;
 use crate::process::{AppError, Background, bind, serve_admin, spawn};
 use crate::proxy::arrival::Target;
@@ -21,6 +24,7 @@ use crate::telemetry::logs::LogControl;
 use crate::telemetry::metrics::Metrics;
 use crate::tls;
 use crate::upstream::control::{Control, Health};
+use crate::wide_row::schema::definition::CATALOG;
 
 /// Maximum number of session threads if `runtime.threads` is 0: a sidecar is a guest on its machine.
 const AUTOMATIC_THREADS_MAX: usize = 4;
@@ -34,8 +38,10 @@ pub struct App {
     threads: Arc<Threads>,
     readiness: Readiness,
     tasks: Vec<AbortHandle>,
-    /// `None` in a plain relay.
+    /// `None` in a relay.
     background: Option<Background>,
+    /// What a relay that looks for a control keyspace begins or ends to run.
+    changes: mpsc::Receiver<Change>,
 }
 
 /// Serves until SIGTERM or SIGINT.
@@ -62,10 +68,15 @@ impl App {
         allow_open_files(config.limits.connections);
         let admin = bind(config.admin.listen, "admin.listen")?;
         let (client_tls, upstream_tls) = load_tls(&config)?;
-        let control = Control::new(config.upstream.clone(), upstream_tls);
+        let mut control = Control::new(config.upstream.clone(), upstream_tls);
+        let is_looking = config.control.enabled == Enabled::IfFound;
+        if is_looking {
+            control = control.looking_for(&config.control.keyspace, CATALOG);
+        }
+        let control = Arc::new(control);
         let background = match config.control.enabled {
-            true => Some(Background::start(&config, Role::Proxy, &control)?),
-            false => None,
+            Enabled::Yes => Some(Background::start(&config, Role::Proxy, &control)?),
+            Enabled::IfFound | Enabled::No => None,
         };
         let service = background.as_ref().map(|background| &background.service);
         let proxy = Arc::new(Proxy::new(
@@ -79,17 +90,33 @@ impl App {
         let threads = Arc::new(Threads::start(threads(&config))?);
         let readiness = Readiness::default();
         serve_admin(admin, readiness.clone(), metrics);
+        // A relay that looks for a control keyspace accepts nobody and is not ready before it has looked.
+        let accepting = watch::Sender::new(!is_looking);
+        let loaded = watch::Sender::new(!is_looking);
         let health = follow_health(
             control.health.subscribe(),
-            service.map(|service| service.loaded.clone()),
+            service.map_or_else(|| loaded.subscribe(), |service| service.loaded.clone()),
             proxy.clone(),
             readiness.clone(),
         );
-        let tasks = vec![
+        let mut tasks = vec![
             spawn(health),
-            listen(&proxy, &threads, &control)?,
-            spawn(control.run()),
+            listen(&proxy, &threads, &control, accepting.subscribe())?,
         ];
+        let (changed, changes) = mpsc::channel(1);
+        if is_looking {
+            let finding = Finding {
+                config: config.clone(),
+                control: control.clone(),
+                proxy: proxy.clone(),
+                threads: threads.clone(),
+                changes: changed,
+                accepting,
+                loaded,
+            };
+            tasks.push(spawn(finding.run()));
+        }
+        tasks.push(spawn(async move { control.run().await }));
         Ok(Self {
             config,
             config_path,
@@ -99,7 +126,19 @@ impl App {
             readiness,
             tasks,
             background,
+            changes,
         })
+    }
+
+    fn change(&mut self, change: Change) {
+        let ended = match change {
+            Change::Begun(background) => self.background.replace(background),
+            Change::Ended => self.background.take(),
+        };
+        if let Some(ended) = ended {
+            // Waiting for its threads blocks.
+            tokio::task::spawn_blocking(move || ended.stop());
+        }
     }
 
     /// Applies the settings that need no restart, and logs the others that changed. An invalid file changes nothing.
@@ -189,17 +228,19 @@ impl Signals {
                 _ = self.terminate.recv() => break,
                 _ = self.interrupt.recv() => break,
                 _ = self.hang_up.recv() => app.reload(),
+                Some(change) = app.changes.recv() => app.change(change),
             }
         }
         tracing::info!("stopping; requests in flight are still answered");
     }
 }
 
-/// Listens where drivers connect: at one address, or at one for each node.
+/// Listens where drivers connect: at one address, or at one for each node. Clients wait until they may be accepted.
 fn listen(
     proxy: &Arc<Proxy>,
     threads: &Arc<Threads>,
     control: &Control,
+    accepting: watch::Receiver<bool>,
 ) -> Result<AbortHandle, AppError> {
     let (proxy, threads) = (proxy.clone(), threads.clone());
     Ok(match proxy.config.topology.mode {
@@ -207,14 +248,21 @@ fn listen(
             let address = proxy.config.client.listen;
             let socket = bind(address, "client.listen")?;
             tracing::info!(%address, "listening for clients");
-            spawn(listener::accept(socket, Target::Any, proxy, threads))
+            let accept = listener::accept(socket, Target::Any, proxy, threads);
+            spawn(once(accepting, accept))
         }
-        TopologyMode::Mirror => spawn(mirror::follow(
-            proxy,
-            threads,
-            control.published.subscribe(),
-        )),
+        TopologyMode::Mirror => {
+            let follow = mirror::follow(proxy, threads, control.published.subscribe());
+            spawn(once(accepting, follow))
+        }
     })
+}
+
+/// Begins when this is true.
+async fn once(mut begin: watch::Receiver<bool>, work: impl Future<Output = ()>) {
+    if begin.wait_for(|begin| *begin).await.is_ok() {
+        work.await;
+    }
 }
 
 type LoadedTls = (
@@ -276,14 +324,12 @@ fn threads(config: &Config) -> usize {
 /// Ready means that a client that connects now will be served, including its writes.
 async fn follow_health(
     mut health: watch::Receiver<Health>,
-    loaded: Option<watch::Receiver<bool>>,
+    mut loaded: watch::Receiver<bool>,
     proxy: Arc<Proxy>,
     readiness: Readiness,
 ) {
     let mode = proxy.config.topology.mode;
     let mut mirrored = proxy.mirrored.subscribe();
-    // A plain relay has nothing to load.
-    let mut loaded = loaded.unwrap_or_else(|| watch::Sender::new(true).subscribe());
     loop {
         let now = health.borrow_and_update().clone();
         let listens = mode == TopologyMode::Single || !mirrored.borrow_and_update().is_empty();

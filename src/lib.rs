@@ -41,6 +41,7 @@ pub mod cli;
 pub mod config;
 
 pub mod app;
+mod finding;
 pub mod process;
 pub mod worker;
 

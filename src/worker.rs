@@ -18,7 +18,7 @@ pub async fn run(config: Config, metrics: Metrics) -> Result<(), AppError> {
     let background = Background::start(&config, Role::Worker, &control)?;
     let readiness = Readiness::default();
     serve_admin(admin, readiness.clone(), metrics);
-    spawn(control.run());
+    spawn(async move { control.run().await });
     let mut loaded = background.service.loaded.clone();
     spawn(async move {
         readiness.set_not_ready("it is not known yet which partitions are split");

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::exit;
-use crate::config::{Config, LogFormat, TopologyMode, show_bytes, show_duration};
+use crate::config::{Config, Enabled, LogFormat, TopologyMode, show_bytes, show_duration};
 use crate::proxy::Presented;
 use crate::tls;
 use crate::upstream::UpstreamError;
@@ -138,8 +138,13 @@ fn topology(config: &Config) -> String {
 }
 
 fn control(config: &Config) -> String {
-    if !config.control.enabled {
-        return "off, nothing is watched".to_owned();
+    let keyspace = &config.control.keyspace;
+    match config.control.enabled {
+        Enabled::Yes => {}
+        Enabled::IfFound => {
+            return format!("keyspace {keyspace} if it exists, no table in the file");
+        }
+        Enabled::No => return "off, nothing is watched".to_owned(),
     }
     let tables: Vec<String> = config
         .tables
@@ -150,7 +155,7 @@ fn control(config: &Config) -> String {
         [] => "no table in the file".to_owned(),
         tables => format!("tables {}", tables.join(", ")),
     };
-    format!("keyspace {}, {tables}", config.control.keyspace)
+    format!("keyspace {keyspace}, {tables}")
 }
 
 fn limits(config: &Config) -> String {
@@ -312,9 +317,21 @@ mod tests {
             "single",
             "16MiB",
             "127.0.0.1:9180",
-            "off, nothing is watched",
+            "keyspace narrows if it exists, no table in the file",
         ] {
             assert!(summary.contains(part), "{summary}");
+        }
+    }
+
+    #[test]
+    fn shows_whether_a_control_keyspace_is_followed() {
+        for (enabled, shown) in [
+            ("true", "keyspace narrows, no table in the file"),
+            ("false", "off, nothing is watched"),
+        ] {
+            let variables = variables(&[("NARROWS__CONTROL__ENABLED", enabled)]);
+            let config = configuration(None, variables).expect("right");
+            assert_eq!(control(&config), shown);
         }
     }
 

@@ -13,7 +13,7 @@ use clap::Args;
 
 use super::control::Control;
 use super::exit;
-use crate::config::Config;
+use crate::config::{Config, Enabled};
 use crate::rewrite::bind::{Bound, Key};
 use crate::rewrite::render::From;
 use crate::rewrite::{Readable, Reason};
@@ -137,10 +137,10 @@ async fn look(config: &Config, asked: &Asked) -> anyhow::Result<String> {
     }))
 }
 
-fn service(watched: Option<&WatchedRow>, enabled: bool) -> Service {
+fn service(watched: Option<&WatchedRow>, enabled: Enabled) -> Service {
     match watched {
         None => Service::NotWatched,
-        Some(_) if !enabled => Service::Disabled,
+        Some(_) if enabled == Enabled::No => Service::Disabled,
         Some(row) if !row.table.is_sound() => Service::Unsound(row.table.shards),
         Some(row) if row.table.mode != Mode::Serve => Service::Mode(row.table.mode),
         Some(row) if row.seen.table_id.is_none() => Service::Unseen,

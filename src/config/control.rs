@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::reader::Section;
 use super::sections::{WAIT_MAX, wait_from};
-use super::{Control, show_duration, values};
+use super::{Control, Enabled, show_duration, values};
 use crate::filter::MIN_FILTER_KEYS_MAX;
 
 /// Minimum of `max_staleness` in polls: a proxy that misses one poll must not stop writes.
@@ -15,7 +15,7 @@ const POLL_MIN: Duration = Duration::from_millis(50);
 impl Default for Control {
     fn default() -> Self {
         Self {
-            enabled: false,
+            enabled: Enabled::IfFound,
             keyspace: "narrows".to_owned(),
             replication: None,
             apply_schema: true,
@@ -30,10 +30,14 @@ impl Default for Control {
 
 pub(super) fn read(mut section: Section<'_>, any_table: bool) -> Control {
     let mut control = Control {
-        enabled: any_table,
+        enabled: match section.optional("enabled", values::boolean) {
+            Some(true) => Enabled::Yes,
+            Some(false) => Enabled::No,
+            None if any_table => Enabled::Yes,
+            None => Enabled::IfFound,
+        },
         ..Control::default()
     };
-    section.set("enabled", &mut control.enabled, values::boolean);
     section.set("keyspace", &mut control.keyspace, values::control_keyspace);
     control.replication = section.optional("replication", values::replication);
     section.set("apply_schema", &mut control.apply_schema, values::boolean);

@@ -249,8 +249,7 @@ pub struct Runtime {
 /// `[control]`: the keyspace that says what is split.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Control {
-    /// Off: a plain relay that creates no keyspace. On by default if there is a `[[table]]`.
-    pub enabled: bool,
+    pub enabled: Enabled,
     /// As Cassandra spells it: without quotes, with its capitals.
     pub keyspace: String,
     /// `None`: the same as for the keyspace of the first watched table.
@@ -265,6 +264,17 @@ pub struct Control {
     pub min_filter_keys: usize,
     /// Directory in which filters survive a restart; `None`: they are not saved.
     pub snapshot_directory: Option<PathBuf>,
+}
+
+/// `control.enabled`: whether a proxy follows the control keyspace, and so checks writes against what is split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Enabled {
+    /// `true`, or unset with a `[[table]]`.
+    Yes,
+    /// Unset without a `[[table]]`: a relay, until it finds a control keyspace. It never creates one.
+    IfFound,
+    /// `false`.
+    No,
 }
 
 /// `[pipeline]`: the background work that splits partitions.

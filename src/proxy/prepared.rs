@@ -48,7 +48,7 @@ pub struct Statement {
     /// The keyspace of its unqualified names. `None` if there is none, or if it is uncertain because a USE on the same
     /// connection may have come in between.
     pub keyspace: Option<String>,
-    /// The tables that it touches. `Nothing` in a plain relay.
+    /// The tables that it touches.
     pub(super) concern: Arc<Concern>,
     /// What it means for the schema that its table had when it was last executed.
     understood: ArcSwapOption<Understood>,

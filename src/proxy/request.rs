@@ -264,8 +264,9 @@ impl Session {
         }
         let keyspace = self.wire.keyspace_of_names(named);
         let mut statement = Statement::new(shape, &text, keyspace.as_deref());
+        // Also in a relay: when it begins to follow a control keyspace, its drivers do not prepare anew.
+        statement.concern = Arc::new(self.wire.concern(touches(&text), named));
         if let Some(watching) = &self.watching {
-            statement.concern = Arc::new(self.wire.concern(touches(&text), named));
             watching.forget_if_altered(&statement);
         }
         let pending = Pending::Prepare(Box::new(statement), named.is_some());

@@ -75,10 +75,10 @@ pub(super) enum Acted {
 impl Session {
     pub(super) fn new(wire: Rc<Wire>, first_stream: i16, pool: Rc<Pool>) -> Rc<Self> {
         let rights = Rights::new(wire.proxy.config.upstream.shared_identity);
-        let wide_row = wire.proxy.wide_row.as_ref();
+        let wide_row = wire.proxy.wide_row();
         Rc::new(Self {
             watching: wide_row
-                .map(|wide_row| Watching::new(wide_row, &wire, &rights, pool.clone())),
+                .map(|wide_row| Watching::new(&wide_row, &wire, &rights, pool.clone())),
             pool,
             wire,
             rights,

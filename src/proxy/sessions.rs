@@ -1,4 +1,5 @@
-//! The sessions of one thread, which closes idle ones and drains all of them at shutdown.
+//! The sessions of one thread, which closes idle ones, and ends all of them gracefully at shutdown or when a relay begins
+//! to follow a control keyspace.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::{Rc, Weak};
@@ -72,17 +73,9 @@ impl Sessions {
 
     pub(super) async fn drain(&self, deadline: Instant) {
         while self.carried.get() > 0 {
-            for session in self
-                .all
-                .borrow()
-                .iter()
-                .filter_map(|kept| kept.session.upgrade())
-            {
-                session.drain();
-                if !session.has_requests_under_way() {
-                    session.wire.close(Close::Drain);
-                }
-            }
+            self.all.borrow().iter().for_each(|kept| {
+                end_if_idle(&kept.session);
+            });
             if Instant::now() >= deadline {
                 let sessions = self.carried.get();
                 tracing::warn!(
@@ -94,6 +87,29 @@ impl Sessions {
             sleep(DRAIN_POLL).await;
         }
     }
+
+    /// Ends the sessions of now, each when its requests in flight are answered, however long that takes. Those that begin
+    /// meanwhile go on.
+    pub(super) async fn renew(&self) {
+        let session = |kept: &Kept| kept.session.clone();
+        let mut old: Vec<Weak<Session>> = self.all.borrow().iter().map(session).collect();
+        while !old.is_empty() {
+            old.retain(end_if_idle);
+            sleep(DRAIN_POLL).await;
+        }
+    }
+}
+
+/// Lets a session read no further request, and ends it once nothing is under way. `false`: it is gone.
+fn end_if_idle(session: &Weak<Session>) -> bool {
+    let Some(session) = session.upgrade() else {
+        return false;
+    };
+    session.drain();
+    if !session.has_requests_under_way() {
+        session.wire.close(Close::Drain);
+    }
+    true
 }
 
 /// Counts a session until it has closed.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, watch};
 
 use crate::config::Config;
@@ -28,8 +29,8 @@ pub struct Proxy {
     pub suspicion: Arc<Notify>,
     /// The addresses of mirrored nodes that have a listener now.
     pub mirrored: watch::Sender<HashSet<SocketAddr>>,
-    /// The knowledge about splits. `None` in a plain relay.
-    pub(super) wide_row: Option<WideRow>,
+    /// The knowledge about splits, for new sessions. Empty in a relay.
+    wide_row: ArcSwapOption<WideRow>,
     /// Memory for writes that wait for a refresh.
     pub(super) held_writes: Arc<Budget>,
     /// Memory for requests that are answered from splits, and for the rows read for them until clients have them.
@@ -82,12 +83,22 @@ impl Proxy {
             pool: Arc::new(pool.within(split_reads.clone())),
             split_reads,
             dialer,
-            wide_row,
+            wide_row: wide_row.map(Arc::new).into(),
             config,
             balance,
             suspicion,
             reloadable,
         }
+    }
+
+    /// The knowledge about splits that a new session works with; `None` in a relay.
+    pub(super) fn wide_row(&self) -> Option<Arc<WideRow>> {
+        self.wide_row.load_full()
+    }
+
+    /// Begins or ends to check requests against what is split. Sessions that run already stay as they are.
+    pub fn follow(&self, wide_row: Option<WideRow>) {
+        self.wide_row.store(wide_row.map(Arc::new));
     }
 
     /// Takes over the settings that can change without a restart. TLS and the connection limit apply to new connections

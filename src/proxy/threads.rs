@@ -24,7 +24,17 @@ const HOUSEKEEPING_EVERY: Duration = Duration::from_secs(1);
 
 pub struct Threads {
     threads: Vec<Thread>,
-    drain: watch::Sender<Option<Instant>>,
+    ending: watch::Sender<Ending>,
+}
+
+/// What ends before the process does.
+#[derive(Debug, Clone, Copy)]
+enum Ending {
+    Nothing,
+    /// The sessions that run now, but not the thread.
+    Sessions,
+    /// All sessions, by the deadline, and the thread.
+    Thread(Instant),
 }
 
 struct Thread {
@@ -36,10 +46,10 @@ struct Thread {
 
 impl Threads {
     pub fn start(threads: usize) -> io::Result<Self> {
-        let drain = watch::Sender::new(None);
-        let start = |index| Thread::start(index, drain.subscribe());
+        let ending = watch::Sender::new(Ending::Nothing);
+        let start = |index| Thread::start(index, ending.subscribe());
         let threads = (0..threads.max(1)).map(start).collect::<io::Result<_>>()?;
-        Ok(Self { threads, drain })
+        Ok(Self { threads, ending })
     }
 
     /// Hands a connection to the thread with the fewest sessions.
@@ -55,9 +65,15 @@ impl Threads {
         }
     }
 
+    /// Ends the sessions that run now as soon as their requests in flight are answered, so that drivers reconnect. Does
+    /// not wait for that.
+    pub fn renew(&self) {
+        self.ending.send_replace(Ending::Sessions);
+    }
+
     /// Lets every session answer its requests in flight until the deadline, then ends all sessions.
     pub fn drain(&self, deadline: Instant) {
-        self.drain.send_replace(Some(deadline));
+        self.ending.send_replace(Ending::Thread(deadline));
         for thread in &self.threads {
             let thread = thread
                 .thread
@@ -72,14 +88,14 @@ impl Threads {
 }
 
 impl Thread {
-    fn start(index: usize, drain: watch::Receiver<Option<Instant>>) -> io::Result<Self> {
+    fn start(index: usize, ending: watch::Receiver<Ending>) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let (arrivals, receiver) = mpsc::channel(ARRIVALS_MAX);
         let sessions = Arc::new(AtomicUsize::new(0));
         let counted = sessions.clone();
-        let work = move || LocalSet::new().block_on(&runtime, carry(receiver, counted, drain));
+        let work = move || LocalSet::new().block_on(&runtime, carry(receiver, counted, ending));
         let thread = std::thread::Builder::new()
             .name(format!("session-{index}"))
             .spawn(work)?;
@@ -95,22 +111,29 @@ impl Thread {
 async fn carry(
     mut arrivals: mpsc::Receiver<Arrival>,
     counted: Arc<AtomicUsize>,
-    mut drain: watch::Receiver<Option<Instant>>,
+    mut ending: watch::Receiver<Ending>,
 ) {
     let sessions = Rc::new(Sessions::default());
     let mut housekeeping = interval(HOUSEKEEPING_EVERY);
     housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
+    let deadline = loop {
         tokio::select! {
             arrival = arrivals.recv() => match arrival {
                 Some(arrival) => begin(arrival, sessions.clone(), counted.clone()),
-                None => break,
+                None => break Instant::now(),
             },
             _ = housekeeping.tick() => sessions.close_overdue(),
-            _ = drain.changed() => break,
+            changed = ending.changed() => match *ending.borrow_and_update() {
+                Ending::Thread(deadline) => break deadline,
+                _ if changed.is_err() => break Instant::now(),
+                Ending::Sessions => {
+                    let sessions = sessions.clone();
+                    tokio::task::spawn_local(async move { sessions.renew().await });
+                }
+                Ending::Nothing => {}
+            },
         }
-    }
-    let deadline = drain.borrow().unwrap_or_else(Instant::now);
+    };
     sessions.drain(deadline).await;
 }
 

@@ -1,7 +1,8 @@
 //! The control connection: one connection of our own that learns the cluster's nodes and follows their changes.
 //!
 //! It publishes them through [`Balance`] and a watch channel. Without it (if Narrows has no role on a cluster that asks
-//! for logins), the contact points stay the only nodes, and the proxy says so.
+//! for logins), the contact points stay the only nodes, and the proxy says so. In a relay it also looks whether a table
+//! exists, by which the relay finds a control keyspace that others made.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -48,6 +49,25 @@ pub struct Control {
     pub suspicion: Arc<Notify>,
     /// Notified when the schema changed, so that known tables are described again.
     pub schema_changed: Arc<Notify>,
+    sought: Option<Sought>,
+    /// Whether the table that is looked for exists, sent with every look; `None` until the first.
+    pub found: watch::Sender<Option<bool>>,
+}
+
+struct Sought {
+    keyspace: String,
+    query: String,
+}
+
+impl Sought {
+    /// Whether the table may have come or gone.
+    fn is_concerned(&self, event: Event<'_>) -> bool {
+        match event {
+            Event::Table { keyspace, .. } => keyspace == self.keyspace,
+            Event::Schema => true,
+            Event::Node { .. } | Event::Other => false,
+        }
+    }
 }
 
 impl Control {
@@ -60,7 +80,23 @@ impl Control {
             health: watch::Sender::new(Health::Starting),
             suspicion: Arc::default(),
             schema_changed: Arc::default(),
+            sought: None,
+            found: watch::Sender::new(None),
         }
+    }
+
+    /// Looks whether this table exists: first of all, after schema changes, and at intervals.
+    pub fn looking_for(mut self, keyspace: &str, table: &str) -> Self {
+        let quoted = |name: &str| name.replace('\'', "''");
+        self.sought = Some(Sought {
+            keyspace: keyspace.to_owned(),
+            query: format!(
+                "SELECT table_name FROM system_schema.tables WHERE keyspace_name = '{}' AND table_name = '{}'",
+                quoted(keyspace),
+                quoted(table)
+            ),
+        });
+        self
     }
 
     /// Configuration of our own pooled connections to the nodes found here.
@@ -74,7 +110,7 @@ impl Control {
     }
 
     /// Runs for ever.
-    pub async fn run(self) {
+    pub async fn run(&self) {
         let mut failures = 0;
         let mut last_trouble = String::new();
         loop {
@@ -158,6 +194,10 @@ impl Control {
             return error;
         }
         loop {
+            // Clients of a relay wait for its first look, so it comes first.
+            if let Err(error) = self.look(&mut connection).await {
+                return error;
+            }
             if let Err(error) = self.refresh(&mut connection).await {
                 return error;
             }
@@ -169,8 +209,14 @@ impl Control {
                     event = connection.next_event() => match event {
                         Ok(event) => match read_event(&event) {
                             Ok(Event::Node { .. }) => due = due.min(Instant::now() + SETTLE),
-                            Ok(Event::Schema | Event::Table { .. }) => {
+                            Ok(event @ (Event::Schema | Event::Table { .. })) => {
                                 self.schema_changed.notify_one();
+                                let sought = self.sought.as_ref();
+                                if sought.is_some_and(|sought| sought.is_concerned(event))
+                                    && let Err(error) = self.look(&mut connection).await
+                                {
+                                    return error;
+                                }
                             }
                             Ok(Event::Other) | Err(_) => {}
                         },
@@ -179,6 +225,20 @@ impl Control {
                 }
             }
         }
+    }
+
+    async fn look(&self, connection: &mut Connection) -> Result<(), UpstreamError> {
+        let Some(sought) = &self.sought else {
+            return Ok(());
+        };
+        let found = match connection.query(&sought.query).await {
+            Ok(rows) => !rows.rows.is_empty(),
+            // A node without `system_schema` has no control keyspace either.
+            Err(UpstreamError::Refused { .. }) => false,
+            Err(error) => return Err(error),
+        };
+        self.found.send_replace(Some(found));
+        Ok(())
     }
 
     async fn refresh(&self, connection: &mut Connection) -> Result<(), UpstreamError> {
@@ -298,5 +358,30 @@ fn announce(before: Option<&Cluster>, now: &Cluster) {
             data_center = now.data_center,
             "no node is in the configured upstream.data_center"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_changes_of_the_sought_keyspace_make_it_look() {
+        let upstream = crate::config::Config::default().upstream;
+        let control = Control::new(upstream, None).looking_for("it's", "t");
+        let sought = control.sought.expect("is set");
+        assert!(
+            sought
+                .query
+                .ends_with("keyspace_name = 'it''s' AND table_name = 't'")
+        );
+        let table = |keyspace| Event::Table {
+            keyspace,
+            table: "u",
+        };
+        assert!(sought.is_concerned(table("it's")));
+        assert!(sought.is_concerned(Event::Schema));
+        assert!(!sought.is_concerned(table("other")));
+        assert!(!sought.is_concerned(Event::Other));
     }
 }

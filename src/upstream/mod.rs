@@ -56,7 +56,7 @@ pub enum UpstreamError {
     },
     #[error(
         "{0} asks for a login; set upstream.username and upstream.password_file to a role of Narrows' own (docs/security.md says which \
-         rights it needs), or topology and schema agreement stay unknown"
+         rights it needs), or topology, schema agreement and the control keyspace stay unknown"
     )]
     LoginRequired(SocketAddr),
     #[error("{address} answered with unexpected opcode 0x{opcode:02x}")]

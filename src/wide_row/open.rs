@@ -60,3 +60,10 @@ pub(crate) async fn open(config: &Config) -> Result<Store, OpenError> {
     }
     Ok(Store::open(session, keyspace).await?)
 }
+
+/// Checks that a proxy could follow this control keyspace: that it has the schema, and our role the rights. Changes
+/// nothing, and needs no quorum.
+pub(crate) async fn try_out(config: &Config) -> Result<(), OpenError> {
+    let store = open(config).await?;
+    Ok(store.prove_rights(&config.control.keyspace).await?)
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import unittest
 import uuid
 
@@ -10,7 +11,7 @@ from cassandra.cluster import NoHostAvailable
 
 import wire
 from roles import SUPERUSER, AuthTest
-from support import cluster, eventually
+from support import BINARY, cluster, eventually, write_toml
 
 BAD_CREDENTIALS, UNAUTHORIZED = 0x0100, 0x2100
 ASKS_FOR_LOGIN = "asks for a login"
@@ -19,6 +20,46 @@ ASKS_FOR_LOGIN = "asks for a login"
 def setUpModule() -> None:
     global CONTACTS
     CONTACTS = cluster("auth")["contact_points"]
+
+
+class RelayThatFindsAControlKeyspace(AuthTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.control = f"operations_{uuid.uuid4().hex[:12]}"
+        self.addCleanup(self.admin.execute, f"DROP KEYSPACE IF EXISTS {self.control}", timeout=60)
+        config = self.directory / "dba.toml"
+        login = {"contact_points": CONTACTS, "username": SUPERUSER, "password": SUPERUSER}
+        write_toml(config, {"upstream": login, "control": {"keyspace": self.control}})
+        done = subprocess.run([BINARY, "schema", "apply", "--config", config], capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def relay(self, login: dict):
+        proxy = self.proxy(CONTACTS, {**login, "control": {"keyspace": self.control}}, name="relay")
+        proxy.expect("this proxy cannot use it", ASKS_FOR_LOGIN)
+        return proxy
+
+    def write(self, proxy, table: str) -> None:
+        self.log_in(proxy.host, proxy.port, SUPERUSER, SUPERUSER).execute(f"INSERT INTO {table} (k, v) VALUES ('a', 'b')")
+
+    def test_without_rights_it_says_so_and_stays_a_relay_until_it_has_them(self) -> None:
+        user, password = self.role()
+        proxy, table = self.relay(self.login_of(user, password)), self.table()
+        [warning] = proxy.log("this proxy cannot use it")
+        self.assertIn("permission", warning["error"])
+        self.assertIn(self.control, warning["error"])
+        self.write(proxy, table)
+        self.assertEqual(proxy.metric("narrows_follow_refreshes_total"), 0)
+        for right in ("SELECT", "MODIFY"):
+            self.admin.execute(f"GRANT {right} ON KEYSPACE {self.control} TO {user}")
+        self.admin.execute(f"GRANT SELECT ON system_views.settings TO {user}")
+        self.assertTrue(eventually(lambda: proxy.log("a control keyspace was found")))
+        self.write(proxy, table)
+        self.assertGreater(proxy.metric("narrows_follow_refreshes_total"), 0)
+
+    def test_without_a_login_it_is_a_relay_as_ever(self) -> None:
+        proxy, table = self.relay({}), self.table()
+        self.assertIn("the control keyspace stay unknown", proxy.log(ASKS_FOR_LOGIN)[0]["error"])
+        self.write(proxy, table)
 
 
 class ClientLogins(AuthTest):

@@ -66,7 +66,7 @@ class Started(ControlTest):
         self.client(proxy).execute(f"INSERT INTO {self.table} (sensor, day, ts) VALUES ('a', 1, 1)")
         self.assertEqual(len(self.rows()), 1)
 
-    def test_plain_relay_makes_none(self) -> None:
+    def test_relay_makes_none(self) -> None:
         proxy = self.follower({"control": {"keyspace": self.control}})
         self.client(proxy).execute(f"INSERT INTO {self.table} (sensor, day, ts) VALUES ('a', 1, 1)")
         self.assertEqual(self.tables(), [])

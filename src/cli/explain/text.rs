@@ -265,7 +265,7 @@ impl Service {
                 "the table is not watched; to watch it, add a [[table]] to the configuration of a proxy".to_owned()
             }
             Self::Disabled => {
-                "control.enabled is off, which is the default without a [[table]]; such a proxy knows no splits".to_owned()
+                "control.enabled is off; such a proxy knows no splits".to_owned()
             }
             Self::Mode(mode) => {
                 let mode = mode.as_str();

@@ -83,18 +83,20 @@ fn audits_have_a_pause_or_are_off() {
 }
 
 #[test]
-fn plain_relay_has_no_control_keyspace_unless_asked_for() {
+fn relay_follows_a_control_keyspace_that_it_finds_unless_told_otherwise() {
     let enabled = |index: usize, toml: &str| {
         let config = load(&format!("enabled-{index}.toml"), toml, &[]);
         config.expect("right").control.enabled
     };
-    assert!(!enabled(1, ""));
-    assert!(enabled(2, "[[table]]\nname = \"a.b\""));
-    assert!(!enabled(
-        3,
-        "[control]\nenabled = false\n[[table]]\nname = \"a.b\""
-    ));
-    assert!(enabled(4, "[control]\nenabled = true"));
+    assert_eq!(enabled(1, ""), Enabled::IfFound);
+    assert_eq!(enabled(2, "[[table]]\nname = \"a.b\""), Enabled::Yes);
+    let off = "[control]\nenabled = false\n";
+    assert_eq!(
+        enabled(3, &format!("{off}[[table]]\nname = \"a.b\"")),
+        Enabled::No
+    );
+    assert_eq!(enabled(4, "[control]\nenabled = true"), Enabled::Yes);
+    assert_eq!(enabled(5, off), Enabled::No);
 }
 
 #[test]
@@ -367,7 +369,7 @@ fn right_control_values_are_taken() {
         (control.poll_interval, control.max_staleness),
         (Duration::from_millis(100), Duration::from_millis(200))
     );
-    assert!(!control.apply_schema && !control.enabled);
+    assert!(!control.apply_schema && control.enabled == Enabled::IfFound);
     assert_eq!(control.layout_cache_bytes, 1 << 20);
     assert_eq!(control.min_filter_keys, 1000);
     assert_eq!(control.snapshot_directory.as_deref(), Some(directory));

@@ -10,6 +10,9 @@ use crate::statement::lexer::{Kind, Lexer, Token};
 /// The keyspace that the files name.
 pub const KEYSPACE_IN_FILES: &str = "narrows";
 
+/// The table that lists the watched ones, by which a control keyspace is known.
+pub const CATALOG: &str = "watched_table";
+
 /// In the order in which they are run.
 pub const FILES: [(&str, &str); 6] = [
     (

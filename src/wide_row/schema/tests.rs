@@ -1,7 +1,7 @@
 //! The files themselves, with other names, and clusters that differ from them.
 
 use super::compare::{Existing, ExistingTable};
-use super::definition::{Column, with_names};
+use super::definition::{CATALOG, Column, with_names};
 use super::*;
 
 /// A cluster on which the files were run.
@@ -11,6 +11,12 @@ fn as_made() -> Existing {
         existing.create(statement.object);
     }
     existing
+}
+
+#[test]
+fn a_control_keyspace_of_any_version_has_its_catalogue() {
+    let has = |existing: &Existing| existing.tables.iter().any(|table| table.name == CATALOG);
+    assert!(has(&as_made()) && has(&of_first_version("narrows")));
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod nodes;
 mod obstacle;
 mod paxos;
 mod read;
+mod rights;
 mod settings;
 mod sizes;
 mod split_table;

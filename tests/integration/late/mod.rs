@@ -9,6 +9,7 @@ mod keyspaces;
 mod kinds;
 mod on_its_way;
 mod proxies;
+mod relays;
 mod split_tables;
 mod unknown;
 

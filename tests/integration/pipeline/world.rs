@@ -56,8 +56,17 @@ impl World {
         tables: &[&str],
     ) -> Self {
         let replicas = replication(replicas);
-        let [keyspace, control_keyspace] =
-            Keyspace::with_control(cluster, [&replicas, &replicas], tables);
+        let keyspaces = Keyspace::with_control(cluster, [&replicas, &replicas], tables);
+        Self::around(cluster, codec, keyspaces, tables)
+    }
+
+    /// The same in keyspaces that exist: that of the tables, and the control keyspace.
+    pub(crate) fn around(
+        cluster: &Cluster,
+        codec: Codec,
+        [keyspace, control_keyspace]: [Keyspace; 2],
+        tables: &[&str],
+    ) -> Self {
         let table = |create: &&str| {
             let name = create.split_whitespace().nth(2).expect("a table's name");
             TableName::new(&keyspace.name, name)
