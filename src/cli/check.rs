@@ -1,7 +1,8 @@
 //! `narrows check`: reads the configuration and the files that it names, and lists every mistake or shows what would
-//! run; then connects to the cluster, checks its version, looks for the watched tables, and shows what clients would
-//! see. Binds and changes nothing.
+//! run; then connects to the cluster, checks its version, shows what clients would see, and warns of watched tables that
+//! do not exist, of settings without effect on them, and of too few replicas. Binds and changes nothing.
 
+mod keyspaces;
 mod watched;
 
 use std::collections::BTreeSet;
@@ -197,11 +198,12 @@ async fn probe(config: &Config) -> anyhow::Result<String> {
     for node in &cluster.nodes {
         supported(node)?;
     }
-    let tables = match config.control.enabled {
-        true => watched::look(&mut connection, &config.tables).await?,
-        false => String::new(),
-    };
-    Ok(report(config, &cluster) + &tables)
+    if config.control.enabled == Enabled::Yes {
+        watched::look(&mut connection, &config.tables).await?;
+    }
+    let found = keyspaces::read(config, &mut connection).await?;
+    let warnings = keyspaces::warnings(config, &cluster, &found);
+    Ok(report(config, &cluster) + &warnings.concat())
 }
 
 async fn connect(config: &Config, dialer: &Dialer) -> Result<Connection, UpstreamError> {

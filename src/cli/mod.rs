@@ -112,8 +112,9 @@ Example:
 
 Prints every mistake, one per line with the name of the setting, and exits 64. Without mistakes, it
 shows what would run, connects to the cluster, lists its nodes and exits 0; it exits 69 if the
-cluster is unavailable or too old. It does not look at the watched tables: `narrows splits add
---dry-run` does.
+cluster is unavailable or too old. It warns of watched tables that do not exist, and of keyspaces
+with so few replicas that the loss of one node matters. Whether a partition can be split is for
+`narrows splits add --dry-run` to say.
 
 Changes: nothing; it binds no port.")]
     Check,

@@ -10,6 +10,8 @@ use crate::statement::lexer::{Kind, Lexer, Token};
 const COPIES: usize = 3;
 
 const CLASS: &str = "class";
+/// Key of a number of copies that holds for the whole cluster, or for each of its data centres.
+const FACTOR: &str = "replication_factor";
 
 /// Strategies that can be copied from another keyspace; others are for Cassandra's own keyspaces.
 const COPIED_STRATEGIES: [&str; 2] = ["NetworkTopologyStrategy", "SimpleStrategy"];
@@ -75,6 +77,39 @@ impl Replication {
             class: COPIED_STRATEGIES[0].to_owned(),
             options: options.collect(),
         }
+    }
+
+    /// Where the loss of one node loses a quorum: the data centre (`None`: any) and its number of copies. A data centre
+    /// without a copy is not concerned.
+    pub fn scarce(&self) -> Vec<(Option<&str>, usize)> {
+        let copies = self.options.iter().filter_map(|(place, copies)| {
+            let full = copies.split('/').next()?;
+            let place = Some(place.as_str()).filter(|place| *place != FACTOR);
+            Some((place, full.parse().ok()?))
+        });
+        copies
+            .filter(|(_, copies)| (1..COPIES).contains(copies))
+            .collect()
+    }
+
+    /// The same with enough copies wherever they are scarce, for a keyspace that is still to be created.
+    pub fn with_enough(&self) -> Self {
+        self.raised(|_| COPIES)
+    }
+
+    /// The same with one more copy wherever they are scarce, for a keyspace that exists: before a repair, the replicas
+    /// that are new make up no quorum of their own then.
+    pub fn with_one_more(&self) -> Self {
+        self.raised(|copies| copies + 1)
+    }
+
+    fn raised(&self, to: impl Fn(usize) -> usize) -> Self {
+        let mut raised = self.clone();
+        for (place, copies) in self.scarce() {
+            let place = place.unwrap_or(FACTOR).to_owned();
+            raised.options.insert(place, to(copies).to_string());
+        }
+        raised
     }
 
     fn new(mut options: BTreeMap<String, String>) -> Option<Self> {
@@ -177,6 +212,31 @@ mod tests {
         );
         let local = map(&[("class", "org.apache.cassandra.locator.LocalStrategy")]);
         assert_eq!(Replication::copied(local), None);
+    }
+
+    #[test]
+    fn fewer_than_three_copies_are_scarce() {
+        let parse = |text| Replication::parse(text).expect("a map");
+        let plenty =
+            parse("{'class': 'NetworkTopologyStrategy', 'dc1': 3, 'dc2': '4/1', 'dc3': 0}");
+        assert_eq!(plenty.scarce(), []);
+        assert_eq!(plenty.with_enough(), plenty);
+        let few = parse("{'class': 'NetworkTopologyStrategy', 'a': 1, 'b': 3, 'c': '2/1'}");
+        assert_eq!(few.scarce(), [(Some("a"), 1), (Some("c"), 2)]);
+        assert_eq!(
+            few.with_enough().to_string(),
+            "{'class': 'NetworkTopologyStrategy', 'a': '3', 'b': '3', 'c': '3'}"
+        );
+        assert_eq!(
+            few.with_one_more().to_string(),
+            "{'class': 'NetworkTopologyStrategy', 'a': '2', 'b': '3', 'c': '3'}"
+        );
+        let simple = parse("{'class': 'SimpleStrategy', 'replication_factor': 2}");
+        assert_eq!(simple.scarce(), [(None, 2)]);
+        assert_eq!(
+            simple.with_enough().to_string(),
+            "{'class': 'SimpleStrategy', 'replication_factor': '3'}"
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-"""`narrows check`: every mistake at once, nothing bound, upstream looked at, unsupported versions refused."""
+"""`narrows check`: every mistake at once, nothing bound, upstream looked at, unsupported versions refused, missing tables and
+few replicas told."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import subprocess
 import unittest
 
 import wire
-from support import BINARY, OperationsTest, Proxy, cluster, free_port, variables, write_toml
+from support import BINARY, OperationsTest, Proxy, cluster, free_port, host_and_port, variables, write_toml
 
 CONFIGURATION, UPSTREAM_UNAVAILABLE = 64, 69
 VARCHAR, UUID, INET = 0x000D, 0x000C, 0x0010
@@ -106,6 +107,40 @@ class Upstream(CheckTest):
         self.assertEqual(done.returncode, UPSTREAM_UNAVAILABLE, done.stdout + done.stderr)
         self.assertIn("Cassandra 3.11.17", done.stderr)
         self.assertIn("4.0 or newer", done.stderr)
+
+
+class Keyspaces(CheckTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.session = self.driver(*host_and_port(CONTACTS[0]))
+
+    def warnings(self, control: str, tables: list[str], **more: str) -> list[str]:
+        done = self.check({"upstream": {"contact_points": CONTACTS}, "control": {"keyspace": control, **more},
+                           "table": [{"name": table} for table in tables]})
+        self.assertEqual((done.returncode, done.stderr), (0, ""), "a warning is no error")
+        return [line for line in done.stdout.splitlines() if line.startswith("warning: ")]
+
+    def test_tables_that_do_not_exist_are_told(self) -> None:
+        watched, replication = self.keyspace(self.session, replication=3), "{'class': 'NetworkTopologyStrategy', 'dc1': 3}"
+        self.session.execute(f"CREATE TABLE {watched}.reading (k text PRIMARY KEY)")
+        settings = {"control": "operations_absent", "replication": replication}
+        self.assertEqual(self.warnings(tables=[f"{watched}.reading"], **settings), [])
+        missing = self.warnings(tables=[f"{watched}.reading", f"{watched}.raeding", "operations_nowhere.t"], **settings)
+        self.assertEqual(len(missing), 2, missing)
+        self.assertIn(f"table {watched}.raeding does not exist in the cluster: its keyspace has no such table", missing[0])
+        self.assertIn("there is no keyspace operations_nowhere", missing[1])
+
+    def test_few_replicas_are_told_with_what_to_do(self) -> None:
+        few = self.keyspace(self.session, replication=2)
+        self.session.execute(f"CREATE TABLE {few}.t (k text PRIMARY KEY)")
+        future, watched = self.warnings("operations_absent", [f"{few}.t"])
+        self.assertIn("would be created with 2 replicas in data centre dc1", future)
+        self.assertIn("set control.replication = \"{'class': 'NetworkTopologyStrategy', 'dc1': '3'}\"", future)
+        enough = f'run ALTER KEYSPACE "{few}" WITH replication = {{\'class\': \'NetworkTopologyStrategy\', \'dc1\': \'3\'}}'
+        self.assertIn(enough, watched)
+        [existing, *_] = self.warnings(few, ["operations_nowhere.t"])[1:]
+        self.assertIn(f"the control keyspace {few} has 2 replicas in data centre dc1. When one node is lost", existing)
+        self.assertIn(enough, existing)
 
 
 class Defaults(CheckTest):

@@ -1,5 +1,4 @@
-//! What the cluster's schema says about the `[[table]]` blocks: whether each table exists, and whether its settings have
-//! an effect on it.
+//! Whether the settings of the `[[table]]` blocks have an effect on their tables, by the cluster's schema.
 
 use crate::cli::exit;
 use crate::protocol::response::result::{Row, Rows, value};
@@ -7,12 +6,12 @@ use crate::schema::{ColumnRow, TableSchema};
 use crate::upstream::connection::Connection;
 use crate::watched::WatchedTable;
 
-/// Warns of tables that do not exist. `Err` lists every setting without effect, one per line.
+/// `Err` lists every setting without effect, one per line.
 pub(super) async fn look(
     connection: &mut Connection,
     tables: &[WatchedTable],
-) -> anyhow::Result<String> {
-    let (mut warnings, mut mistakes) = (String::new(), Vec::new());
+) -> anyhow::Result<()> {
+    let mut mistakes = Vec::new();
     for (number, table) in (1..).zip(tables) {
         let name = &table.name;
         // The names have only letters, digits and underscores.
@@ -21,19 +20,15 @@ pub(super) async fn look(
              WHERE keyspace_name = '{}' AND table_name = '{}'",
             name.keyspace, name.table
         );
-        match schema(table, &connection.query(&text).await?) {
-            None => warnings.push_str(&format!(
-                "warning: {name} does not exist in this cluster; nothing is found or split until it does\n"
-            )),
-            Some(schema) => mistakes.extend(
-                table
-                    .inert_limit(&schema)
-                    .map(|why| format!("table[{number}].accept_limit has no effect on {name}: {why}")),
-            ),
+        let schema = schema(table, &connection.query(&text).await?);
+        if let Some(why) = schema.and_then(|schema| table.inert_limit(&schema)) {
+            mistakes.push(format!(
+                "table[{number}].accept_limit has no effect on {name}: {why}"
+            ));
         }
     }
     match mistakes.is_empty() {
-        true => Ok(warnings),
+        true => Ok(()),
         false => Err(exit::error(exit::CONFIGURATION, mistakes.join("\n"))),
     }
 }
