@@ -177,7 +177,7 @@ def name_differences(current: ClusterSpec, wanted: ClusterSpec) -> str:
     return ", ".join(f"{key} {has} (asked for {asked})" for key, has, asked in pairs if has != asked)
 
 
-PARAMETERS = ("subnet", "nodes", "version", "heap", "auth", "tls", "mtls", "dc_per_node")
+PARAMETERS = ("subnet", "nodes", "version", "heap", "auth", "tls", "mtls", "dc_per_node", "strict")
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -218,6 +218,7 @@ def add_up_options(parser: argparse.ArgumentParser) -> None:
         "--tls": "TLS for clients that want it, on the same port",
         "--mtls": "TLS for all clients, with a certificate",
         "--dc-per-node": "data centres dc1, dc2, dc3 instead of dc1 for all",
+        "--strict": "Cassandra's own timeouts, and writes on disk before they are acknowledged",
     }.items():
         parser.add_argument(flag, action="store_const", const=True, help=text)
 

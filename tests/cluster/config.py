@@ -38,6 +38,8 @@ def settings(spec: ClusterSpec, number: int) -> dict:
         **ring(spec, number),
         **addresses(spec, number),
         **resources(),
+        **(own_timeouts() if spec.strict else patience()),
+        **commit_log(spec),
         **features(spec),
         **(authentication() if spec.auth else {}),
         **(encryption(spec) if spec.tls else {}),
@@ -74,10 +76,8 @@ def addresses(spec: ClusterSpec, number: int) -> dict:
 
 
 def resources() -> dict:
-    """Small enough for three nodes on a laptop; timeouts long enough for two busy cores not to fail a test."""
+    """Small enough for three nodes on a laptop."""
     return {
-        "commitlog_sync": "periodic",
-        "commitlog_sync_period": "10000ms",
         "commitlog_total_space": "512MiB",
         "memtable_heap_space": "128MiB",
         "memtable_offheap_space": "128MiB",
@@ -87,12 +87,35 @@ def resources() -> dict:
         "concurrent_reads": 16,
         "concurrent_writes": 16,
         "concurrent_compactors": 1,
+    }
+
+
+def patience() -> dict:
+    """Long enough for two busy cores not to fail a test."""
+    return {
         "read_request_timeout": "10s",
         "range_request_timeout": "20s",
         "write_request_timeout": "10s",
         # Below the driver's own limit, so that Cassandra is still the first to say what became of a conditional write.
         "cas_contention_timeout": "4s",
     }
+
+
+def own_timeouts() -> dict:
+    """What a node has that nobody has configured."""
+    return {
+        "read_request_timeout": "5000ms",
+        "range_request_timeout": "10000ms",
+        "write_request_timeout": "2000ms",
+        "cas_contention_timeout": "1800ms",
+    }
+
+
+def commit_log(spec: ClusterSpec) -> dict:
+    """Synced now and then, or before each acknowledgement: then a node that is killed has all that it acknowledged."""
+    if spec.strict:
+        return {"commitlog_sync": "batch"}
+    return {"commitlog_sync": "periodic", "commitlog_sync_period": "10000ms"}
 
 
 def features(spec: ClusterSpec) -> dict:

@@ -24,6 +24,8 @@ WELL_KNOWN = {
     "fault": {"subnet": "127.0.6", "nodes": 3, "heap": "512M"},
     "control": {"subnet": "127.0.7"},
     "single": {"subnet": "127.0.11"},
+    "outage": {"subnet": "127.0.13", "nodes": 3, "heap": "512M", "strict": True},
+    "outage-dc": {"subnet": "127.0.14", "nodes": 2, "dc_per_node": True, "heap": "512M", "strict": True},
 }
 
 
@@ -42,6 +44,7 @@ class ClusterSpec:
     tls: bool = False
     mtls: bool = False
     dc_per_node: bool = False
+    strict: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_-]*", self.name):
