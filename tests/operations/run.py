@@ -17,7 +17,7 @@ SIDE_BY_SIDE = (
     ("control", "polling"),
     ("rights", "schema", "auth", "tls"),
     ("splits", "explain", "versions"),
-    ("failures", "datacenters", "check", "signals", "restarts", "capacity"),
+    ("outage", "failures", "datacenters", "check", "signals", "restarts", "capacity"),
 )
 # Need builds of their own.
 ON_DEMAND = ("static", "upgrade")

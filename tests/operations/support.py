@@ -22,7 +22,8 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import RoundRobinPolicy
 
 ROOT = Path(__file__).resolve().parents[2]
-BINARY = ROOT / "target" / "debug" / "narrows"
+# Another one can be named, as for the tests in tests/integration.
+BINARY = Path(os.environ.get("NARROWS_BINARY") or ROOT / "target" / "debug" / "narrows")
 SCRATCH = ROOT / "target" / "tmp" / "operations"
 READY_SECONDS_MAX = 60
 STOP_SECONDS_MAX = 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import threading
@@ -12,6 +13,8 @@ import unittest
 from cassandra.cluster import Cluster
 
 import wire
+from outage import scenarios
+from outage.run import Play
 from load import ROWS, Load, fill
 from support import ROOT, OperationsTest, Proxy, cluster, cluster_command, eventually, host_and_port
 
@@ -172,6 +175,15 @@ class WholeCluster(OperationsTest):
         self.assertTrue(eventually(lambda: proxy.admin("/readyz")[0] == 200, 60), proxy.admin("/readyz"))
         session = self.driver(proxy.host, proxy.port)
         self.assertEqual(len(session.execute(f"SELECT * FROM {KEYSPACE}.facts").all()), ROWS)
+
+
+class Outage(OperationsTest):
+    def test_writes_and_reads_go_on_without_a_quorum(self) -> None:
+        """One scenario of `make outage`, in small."""
+        [scenario] = [scenario for scenario in scenarios.ALL if scenario.name == "quorum"]
+        seed = random.randrange(1 << 32)
+        tally = Play(scenario, CONTACTS, seed, scale=0.15, cluster_name=NAME).perform()
+        self.assertTrue(tally.is_good, f"seed {seed}: {tally.summary()}\n" + "\n".join(tally.examples()))
 
 
 class HangingNode(OperationsTest):

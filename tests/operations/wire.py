@@ -8,8 +8,8 @@ import struct
 import threading
 
 VERSION = 4
-ERROR, STARTUP, READY, AUTHENTICATE, OPTIONS, SUPPORTED, QUERY, RESULT, AUTH_RESPONSE, AUTH_SUCCESS = (
-    0x00, 0x01, 0x02, 0x03, 0x05, 0x06, 0x07, 0x08, 0x0F, 0x10)
+ERROR, STARTUP, READY, AUTHENTICATE, OPTIONS, SUPPORTED, QUERY, RESULT, PREPARE, EXECUTE, AUTH_RESPONSE, AUTH_SUCCESS = (
+    0x00, 0x01, 0x02, 0x03, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0A, 0x0F, 0x10)
 CONSISTENCY_ONE = 0x0001
 STARTUP_BODY = b"\x00\x01\x00\x0bCQL_VERSION\x00\x053.0.0"
 
@@ -18,9 +18,9 @@ def frame(opcode: int, body: bytes = b"", stream: int = 0, version: int = VERSIO
     return struct.pack(">BBhBi", version, 0, stream, opcode, len(body)) + body
 
 
-def query_body(cql: str) -> bytes:
+def query_body(cql: str, consistency: int = CONSISTENCY_ONE) -> bytes:
     text = cql.encode()
-    return struct.pack(">i", len(text)) + text + struct.pack(">HB", CONSISTENCY_ONE, 0)
+    return struct.pack(">i", len(text)) + text + struct.pack(">HB", consistency, 0)
 
 
 def error_of(body: bytes) -> tuple[int, str]:
